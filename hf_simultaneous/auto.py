@@ -1,0 +1,81 @@
+"""Make transformers' Auto classes know ours, without importing transformers before anyone asks for it.
+
+Knows the names of our classes and the tables in which transformers keeps its own, nothing else. The tables take names,
+not classes: transformers fills them in the middle of circular imports, where importing a model of ours would fail.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+
+_MODEL_TYPE, _CONFIG = "simultaneous-mt", "SimultaneousConfig"
+_CLASSES = {
+    _CONFIG: "configuration_simultaneous",
+    "SimultaneousModel": "modeling_simultaneous",
+    "SimultaneousMTModel": "modeling_simultaneous",
+}
+
+
+class _Ours:
+    """Stands where transformers keeps the module of a model type; imports a class when it is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _CLASSES:
+            raise AttributeError(f"the Auto classes know {', '.join(_CLASSES)}; got {name!r}")
+        return getattr(import_module(f".{_CLASSES[name]}", __package__), name)
+
+
+def register_config(auto: ModuleType) -> None:
+    """`AutoConfig` (and so `AutoTokenizer`) recognises the model type."""
+    auto.CONFIG_MAPPING_NAMES[_MODEL_TYPE] = _CONFIG
+    auto.CONFIG_MAPPING._modules[auto.model_type_to_module_name(_MODEL_TYPE)] = _Ours()
+
+
+def register_models(auto: ModuleType) -> None:
+    """`AutoModel` and `AutoModelForSeq2SeqLM` load it."""
+    for table, name in (
+        (auto.MODEL_MAPPING, "SimultaneousModel"),
+        (auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING, "SimultaneousMTModel"),
+    ):
+        table._model_mapping[_MODEL_TYPE] = name
+        table._reverse_config_mapping[_CONFIG] = _MODEL_TYPE
+        table._modules[_MODEL_TYPE.replace("-", "_")] = _Ours()
+
+
+_REGISTRATIONS: dict[str, Callable[[ModuleType], None]] = {
+    "transformers.models.auto.configuration_auto": register_config,
+    "transformers.models.auto.modeling_auto": register_models,
+}
+
+
+class _RegisterWhenImported(MetaPathFinder):
+    """Runs a registration right after the module it belongs to; so `import hf_simultaneous` itself stays light."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        register = _REGISTRATIONS.get(fullname)
+        spec = PathFinder.find_spec(fullname, path, target) if register else None
+        if register is None or spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def load_and_register(module: ModuleType) -> None:
+            load(module)
+            register(module)
+
+        spec.loader.exec_module = load_and_register  # type: ignore[method-assign]
+        return spec
+
+
+def install() -> None:
+    """Register now what transformers has already loaded, and the rest at the moment it does."""
+    for name, register in _REGISTRATIONS.items():
+        if name in sys.modules:
+            register(sys.modules[name])
+    sys.meta_path.insert(0, _RegisterWhenImported())

@@ -1,0 +1,59 @@
+"""What every test shares: no network, one thread, and tiny models that are made once."""
+
+import os
+
+import pytest
+
+
+# Before anything imports torch or transformers. Processes that a test starts inherit it.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+@pytest.fixture
+def no_gradients():
+    """Unless a test asks for them with `@torch.enable_grad()`."""
+    import torch
+
+    with torch.no_grad():
+        yield
+
+
+@pytest.fixture(scope="session", params=["causal", "prefix"])
+def encoder_attention(request):
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def model(encoder_attention):
+    """One model of either encoder, in eval mode. Shared: copy it before changing it."""
+    from tests.tiny import TALKATIVE, tiny_model
+
+    return tiny_model(encoder_attention=encoder_attention, **TALKATIVE)
+
+
+@pytest.fixture(scope="session")
+def exact(encoder_attention):
+    """The same in double precision, for what must agree to the last few bits."""
+    import torch
+
+    from tests.tiny import TALKATIVE, tiny_model
+
+    return tiny_model(dtype=torch.float64, encoder_attention=encoder_attention, **TALKATIVE)
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    """A word is a token: `w3` to `w39`, in the vocabulary of the tiny models."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    from tests.tiny import VOCABULARY
+
+    names = ["<pad>", "<s>", "</s>", *(f"w{number}" for number in range(3, VOCABULARY))]
+    backend = Tokenizer(models.WordLevel({name: index for index, name in enumerate(names)}))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    backend.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", bos_token="<s>", eos_token="</s>")
