@@ -1,0 +1,406 @@
+"""The READ/WRITE loop, and `AdaptiveWaitKGenerator`, which runs it on a set of wait-k models.
+
+Here policies and models meet; neither knows the other.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from transformers import PreTrainedTokenizerBase
+from transformers.generation.streamers import BaseStreamer
+from transformers.utils import ModelOutput
+
+from .actions import Action, Policy, Prediction, Read, State, Write
+from .lanes import Lanes, Question, Row
+from .members import Members, check_members, choose_members
+from .policies import Adaptive, linear_thresholds
+from .rules import Rules, rules_from
+
+
+if TYPE_CHECKING:
+    from .sessions import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One action as it happened: a source token read, or a target token written, for good."""
+
+    action: Action
+    token: int
+    k: int
+    """WRITE: the k the token was predicted with. READ: the lag before it."""
+    probability: float | None = None
+    """WRITE: of the token. READ: of the token that was not sure enough to be written, if one was asked for."""
+
+
+class Sentence:
+    """One sentence in the loop: its state, the predictions made for its next token, and what has happened so far."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        rules: Rules,
+        members: Callable[[int | None, Members | None], Members],
+        *,
+        catchup: int | None = None,
+        source: Sequence[int] = (),
+        complete: bool = False,
+        history: str = "forced",
+    ):
+        self.state = State(catchup=catchup)
+        self.row = Row(self.state, list(source), complete)
+        self.known: dict[Question, Prediction] = {}
+        self._asked: dict[Question, Prediction] = {}
+        self.events: list[Event] = []
+        self.delays: list[int] = []
+        self.contexts: list[int] = []
+        self.done = False
+        self._policy, self._rules, self._members, self._path = policy, rules, members, history == "path"
+
+    def predict(
+        self, k: int | None = None, *, context: int | None = None, models: Members | None = None
+    ) -> Prediction:
+        """What policies call. An answer not known yet leaves the policy; it is called again when it is."""
+        if (k is None) == (context is None):
+            raise ValueError(f"predict takes a k or a context, one of the two; got k={k}, context={context}")
+        question = Question(k, context, self._members(k, models))
+        if question not in self.known:
+            raise _Unanswered(question)
+        self._asked[question] = self.known[question]
+        return self.known[question]
+
+    def act(self) -> Event | Question | None:
+        """Take one action. A question if the policy needs its answer first; None if over, or if the source is late."""
+        if self.done:
+            return None
+        self._asked.clear()
+        try:
+            action = self._policy(self.state, self.predict)
+        except _Unanswered as unanswered:
+            return unanswered.question
+        if isinstance(action, Write):
+            return self._write(action)
+        if isinstance(action, Read):
+            return self._read(action)
+        raise TypeError(f"a policy returns Read() or Write(token); {self._policy!r} returned {action!r}")
+
+    def _read(self, action: Read) -> Event | None:
+        state, row = self.state, self.row
+        if state.ended:
+            raise ValueError(f"the source has ended and there is nothing left to READ; {self._policy!r} must WRITE")
+        if len(state.source) == len(row.source):
+            return None
+        refused = next(reversed(self._asked.values()), None)
+        event = Event(action, row.source[len(state.source)], state.lag, refused.probability if refused else None)
+        state.source.append(event.token)
+        state.ended = row.complete and len(state.source) == len(row.source)
+        if state.ended or self._path:  # </s> may be allowed from here on; on the actual path more is seen
+            self.known.clear()
+        return self._happened(event)
+
+    def _write(self, action: Write) -> Event:
+        state = self.state
+        if not 0 <= action.token < self._rules.vocabulary:
+            raise ValueError(f"tokens are 0 to {self._rules.vocabulary - 1}; {self._policy!r} wrote {action.token!r}")
+        question, prediction = self._reason(action)
+        k = state.lag if question is None or question.k is None else question.k
+        probability = prediction.probability_of(action.token) if prediction else None
+        event = Event(action, action.token, k, probability)
+        if action.token not in self._rules.eos:
+            read_end = state.source[-1:] and state.source[-1] in self._rules.eos
+            self.delays.append(len(state.source) - bool(read_end))
+            self.contexts.append(self.delays[-1] if action.context is None else min(action.context, self.delays[-1]))
+        if action.context is not None:
+            state.context = action.context
+        state.target.append(action.token)
+        self.known.clear()
+        self.done = self._rules.over(state, prediction)
+        return self._happened(event)
+
+    def _reason(self, action: Write) -> tuple[Question, Prediction] | tuple[None, None]:
+        """The prediction a written token rests on: at the context it names, or the latest with that token on top."""
+        latest = list(reversed(self._asked.items()))
+        for question, prediction in latest:
+            if prediction.token == action.token if action.context is None else question.context == action.context:
+                return question, prediction
+        return latest[0] if latest else (None, None)
+
+    def _happened(self, event: Event) -> Event:
+        self.events.append(event)
+        return event
+
+    @property
+    def stopped_early(self) -> bool:
+        """Did it end with `</s>` before the source did?"""
+        return self.done and not self.state.ended and self.state.target[-1] in self._rules.eos
+
+
+class _Unanswered(BaseException):  # not an Exception: a policy's own error handling must not catch it
+    def __init__(self, question: Question):
+        self.question = question
+
+
+def decode(sentences: Iterable[Sentence], lanes: Lanes, rules: Rules) -> Iterator[tuple[Sentence, Event]]:
+    """The READ/WRITE loop. Every sentence acts until it needs a prediction; those are made together; and again.
+
+    Returns when each sentence is over or waits for source that has not arrived.
+    """
+    active = list(sentences)
+    while active:
+        asked: list[tuple[Sentence, Question]] = []
+        for sentence in active:
+            while isinstance(step := sentence.act(), Event):
+                yield sentence, step
+            if step is not None:
+                asked.append((sentence, step))
+            elif sentence.done:
+                lanes.forget(sentence.row)
+        if asked:
+            distributions = lanes.predict([(sentence.row, question) for sentence, question in asked])
+            answers = rules.choose(distributions, [sentence.state for sentence, _ in asked])
+            for (sentence, question), answer in zip(asked, answers, strict=True):
+                sentence.known[question] = answer
+        active = [sentence for sentence, _ in asked]
+
+
+@dataclass
+class SimultaneousOutput(ModelOutput):
+    """What `AdaptiveWaitKGenerator.generate` returns; the lists have one entry per sentence.
+
+    `delays`, `contexts`, `lags` and `probabilities` have a value per written token, `</s>` not counted: source tokens
+    read by then (`</s>` not counted), source tokens it was chosen with, the k it was predicted with, its probability.
+    """
+
+    sequences: torch.Tensor | None = None
+    actions: list[list[Action]] | None = None
+    delays: list[list[int]] | None = None
+    contexts: list[list[int]] | None = None
+    lags: list[list[int]] | None = None
+    probabilities: list[list[float | None]] | None = None
+    early_stops: list[bool] | None = None
+
+
+class ActionStreamer(BaseStreamer):
+    """A streamer that is told of READs too. This one keeps `actions`; override what you want to see as it happens."""
+
+    def __init__(self) -> None:
+        self.actions: list[Action] = []
+
+    def read(self, n: int) -> None:
+        """`n` more source tokens were read."""
+        self.actions += [Read()] * n
+
+    def put(self, value: torch.Tensor) -> None:
+        """Tokens were written; the first call brings the decoder's start token, as in transformers."""
+        if value.ndim == 1:
+            self.actions += [Write(token) for token in value.tolist()]
+
+    def end(self) -> None:
+        """The sentence is over."""
+
+
+class AdaptiveWaitKGenerator:
+    """The paper's adaptive policy, or any other, on a set of wait-k models.
+
+    Args:
+        models: `{k: model}`, `None` as a key for the full-sentence model; or a single model (multi-path, or any Marian
+            checkpoint) that serves every k. A set with gaps serves a missing k with the nearest it has.
+        tokenizer: the one tokenizer of all the models.
+        thresholds: `{k: rho_k}` without gaps, see `linear_thresholds`; by default from 1 down to 0.
+        ensembles: which models are averaged at k: `"single"`, `"top-3"`, `"all"` or `{k: [...]}`. `"top-3"` takes the
+            best by `dev_scores`, or the nearest three if there are none.
+        dev_scores: `{k: {model: BLEU}}`, every model under every policy on dev data.
+        early_stop: may a model end the sentence before the source has ended, as in the paper?
+        history: `"forced"` is the paper's P_k. `"path"` keeps every written position as it was when it was written,
+            for multi-path models: one position per step, however k moves.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[int | None, Any] | Any,
+        tokenizer: PreTrainedTokenizerBase | None = None,
+        thresholds: Mapping[int, float] | None = None,
+        ensembles: Literal["single", "top-3", "all"] | Mapping[int, Sequence[int | None]] = "single",
+        *,
+        dev_scores: Mapping[int, Mapping[int, float]] | None = None,
+        latencies: Mapping[str, Mapping[int, float]] | None = None,
+        early_stop: bool = True,
+        history: Literal["forced", "path"] = "forced",
+    ):
+        self.models = check_members(models)
+        self.tokenizer = tokenizer
+        ks = [k for k in self.models if k is not None] or [10]
+        self.policy = Adaptive(linear_thresholds(1.0, 0.0, 1, max(10, *ks)) if thresholds is None else thresholds)
+        self.thresholds = dict(self.policy.thresholds)
+        self.dev_scores = dev_scores
+        self.latencies = {name: dict(Adaptive(rhos).thresholds) for name, rhos in (latencies or {}).items()}
+        self.ensembles = choose_members(ensembles, list(self.models), list(self.thresholds), dev_scores)
+        Lanes({}, history=history)  # refuses an unknown one now rather than at the first sentence
+        self.early_stop, self.history = early_stop, history
+        self.catchup: int | None = self.model.config.catchup
+        self.position_limit = min(model.config.max_position_embeddings for model in self.models.values())
+
+    @property
+    def root(self) -> int | None:
+        """The k of the member that speaks for the set: the largest, or None if there is a full-sentence model only."""
+        return max((k for k in self.models if k is not None), default=None)
+
+    @property
+    def model(self) -> Any:
+        """The member whose generation config holds for the set."""
+        return self.models[self.root]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the models are."""
+        return self.model.device
+
+    def to(
+        self, device: str | torch.device | None = None, dtype: torch.dtype | None = None
+    ) -> "AdaptiveWaitKGenerator":
+        """Move every model, as `nn.Module.to` does."""
+        for model in self.models.values():
+            model.to(device=device, dtype=dtype)
+        return self
+
+    def members(self, k: int | None, named: Members | None = None) -> Members:
+        """The models averaged at this k; for `None`, a whole context, the full-sentence model if there is one.
+
+        A policy may name others, which must be in the set.
+        """
+        if named is not None:
+            if not named or set(named) - set(self.models) or len(set(named)) < len(named):
+                raise ValueError(f"a policy names models of the set, {list(self.models)}, each once; got {named}")
+            return tuple(named)
+        if k is None:
+            return (None,) if None in self.models else self.ensembles[self.policy.k_max]
+        return self.ensembles.get(k) or choose_members("single", list(self.models), [k], None)[k]
+
+    def rules(self, **kwargs: Any) -> Rules:
+        """Generation settings as `model.generate` takes them, for the loop."""
+        kwargs = {"early_stop": self.early_stop, "tokenizer": self.tokenizer, **kwargs}
+        return rules_from(self.model, position_limit=self.position_limit, **kwargs)
+
+    def _sentence(self, rules: Rules, policy: Policy | None, history: str, **source: Any) -> Sentence:
+        policy = policy or self.policy
+        return Sentence(policy, rules, self.members, catchup=self.catchup, history=history, **source)
+
+    def generate(
+        self,
+        input_ids: torch.Tensor | Sequence[Sequence[int]],
+        attention_mask: torch.Tensor | None = None,
+        *,
+        policy: Policy | None = None,
+        streamer: BaseStreamer | None = None,
+        return_dict_in_generate: bool = False,
+        history: Literal["forced", "path"] | None = None,
+        **kwargs: Any,
+    ) -> torch.Tensor | SimultaneousOutput:
+        """Translate sources that are already there as if they arrived token by token.
+
+        Takes what `model.generate` takes for greedy search, and a `policy` (by default the adaptive one). Returns the
+        sequences, or a `SimultaneousOutput`.
+        """
+        sources = _unpadded(input_ids, attention_mask, self.model.config, self.position_limit)
+        if streamer is not None and len(sources) > 1:
+            raise ValueError(f"a streamer follows one sentence; got a batch of {len(sources)}")
+        history = history or self.history
+        rules, lanes = self.rules(**kwargs), Lanes(self.models, self.catchup, history)
+        sentences = [self._sentence(rules, policy, history, source=source, complete=True) for source in sources]
+        if streamer is not None:
+            streamer.put(torch.tensor([[rules.start]]))
+        for _, event in decode(sentences, lanes, rules):
+            if streamer is not None:
+                _tell(streamer, event)
+        if streamer is not None:
+            streamer.end()
+        output = _output(sentences, rules, self.model)
+        return output if return_dict_in_generate else output.sequences
+
+    def session(
+        self, *, policy: Policy | None = None, history: Literal["forced", "path"] | None = None, **kwargs: Any
+    ) -> "Session":
+        """A live translation: push source tokens as they arrive, get events back."""
+        from .sessions import Session
+
+        return Session(self, policy, history or self.history, self.rules(**kwargs))
+
+    def stream(self, source: Iterable[int], **kwargs: Any) -> Iterator[Event]:
+        """Translate tokens as they arrive from an iterator that may block; yields events the moment they happen."""
+        with self.session(**kwargs) as session:
+            for token in source:
+                yield from session.push(token)
+            yield from session.flush()
+
+    def astream(self, source: Iterable[int] | Any, **kwargs: Any) -> AsyncIterator[Event]:
+        """`stream` for asynchronous code: takes an async (or plain) iterator, computes off the event loop."""
+        from .sessions import astream
+
+        return astream(self.session(**kwargs), source)
+
+    def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
+        """Write the whole set to a folder that `from_pretrained` loads; its root is a checkpoint by itself."""
+        from .sets import save_set
+
+        save_set(self, save_directory, **kwargs)
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: str, **kwargs: Any) -> "AdaptiveWaitKGenerator":
+        """Load a set or a single checkpoint, from a folder or the hub; `latency` names an operating point."""
+        from .sets import load_set
+
+        return load_set(cls, pretrained_model_name_or_path, **kwargs)
+
+    def push_to_hub(self, repo_id: str, **kwargs: Any) -> str:
+        """Share the whole set as one repository."""
+        from .sets import push_set
+
+        return push_set(self, repo_id, **kwargs)
+
+
+def _tell(streamer: BaseStreamer, event: Event) -> None:
+    if isinstance(event.action, Write):
+        streamer.put(torch.tensor([event.token]))
+    elif hasattr(streamer, "read"):
+        streamer.read(1)
+
+
+def _unpadded(
+    input_ids: torch.Tensor | Sequence[Sequence[int]], attention_mask: torch.Tensor | None, config: Any, limit: int
+) -> list[list[int]]:
+    """The real tokens of each source, padding on the right or none."""
+    ids = input_ids.tolist() if isinstance(input_ids, torch.Tensor) else [list(row) for row in input_ids]
+    if not ids or not isinstance(ids[0], list):
+        raise ValueError(f"input_ids has two dimensions, sentences and tokens; got {ids!r}")
+    if attention_mask is None:
+        pad = config.pad_token_id if config.pad_token_id != config.eos_token_id else None
+        kept = [[token for token in row if token != pad] for row in ids]
+    else:
+        mask = torch.as_tensor(attention_mask).long().tolist()
+        if [len(row) for row in ids] != [len(keep) for keep in mask]:
+            raise ValueError(f"attention_mask must have the shape of input_ids; got {mask} for {ids}")
+        kept = [row[: sum(keep)] for row, keep in zip(ids, mask, strict=True)]
+        if any(0 in keep[: sum(keep)] for keep in mask):
+            raise ValueError("pad sources on the right: attention_mask has a 0 before a 1")
+    for index, row in enumerate(kept):
+        if not 1 <= len(row) <= limit:
+            raise ValueError(f"sources must have 1 to {limit} tokens; sentence {index} has {len(row)}")
+    return kept
+
+
+def _output(sentences: list[Sentence], rules: Rules, model: Any) -> SimultaneousOutput:
+    targets = [[rules.start, *sentence.state.target] for sentence in sentences]
+    longest = max(map(len, targets))
+    pad = model.config.pad_token_id
+    writes = [[e for e in s.events if isinstance(e.action, Write) and e.token not in rules.eos] for s in sentences]
+    return SimultaneousOutput(
+        sequences=torch.tensor([row + [pad] * (longest - len(row)) for row in targets], device=model.device),
+        actions=[[event.action for event in sentence.events] for sentence in sentences],
+        delays=[sentence.delays for sentence in sentences],
+        contexts=[sentence.contexts for sentence in sentences],
+        lags=[[event.k for event in row] for row in writes],
+        probabilities=[[event.probability for event in row] for row in writes],
+        early_stops=[sentence.stopped_early for sentence in sentences],
+    )
