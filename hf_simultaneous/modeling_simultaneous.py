@@ -123,7 +123,7 @@ class SimultaneousEncoder(MarianEncoder):
             states.append(encoded[inside])
             places.append((start[:, None] + sizes[:longest] - 1)[inside])
         packed = inputs_embeds.new_zeros(batch * packed_width(source_len), width)
-        return packed.index_copy(0, torch.cat(places), torch.cat(states)).view(batch, -1, width)
+        return packed.index_copy_(0, torch.cat(places), torch.cat(states)).view(batch, -1, width)
 
 
 class SimultaneousDecoder(MarianDecoder):
@@ -339,8 +339,8 @@ class SimultaneousMTModel(MarianMTModel):
             model = cls(SimultaneousConfig(**config))
         model.load_state_dict(marian.state_dict(), assign=True)
         model.tie_weights()
-        model.config._attn_implementation = marian.config._attn_implementation
-        model.generation_config = marian.generation_config
+        model.set_attn_implementation(marian.config._attn_implementation)
+        model.generation_config = copy.deepcopy(marian.generation_config)
         return model.train(marian.training)
 
     def to_marian(self) -> MarianMTModel:

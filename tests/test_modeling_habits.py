@@ -71,6 +71,24 @@ def test_hidden_states_have_the_usual_shapes(model, k):
         assert [h.shape for h in outputs.encoder_hidden_states] == [(2, 7, 16)] * 3
 
 
+def test_a_mask_over_the_target_hides_its_padding(model):
+    source, target = words(2, 7), words(2, 6, seed=1)
+    expected = model(source, decoder_input_ids=target, wait_k=2)
+    ones = model(source, decoder_input_ids=target, decoder_attention_mask=torch.ones(2, 6), wait_k=2)
+    assert torch.equal(ones.logits, expected.logits)
+    padded = torch.nn.functional.pad(target, (0, 2))
+    mask = torch.nn.functional.pad(torch.ones(2, 6), (0, 2))
+    hidden = model(source, decoder_input_ids=padded, decoder_attention_mask=mask, wait_k=2)
+    torch.testing.assert_close(hidden.logits[:, :6], expected.logits, rtol=0, atol=1e-4)
+
+
+def test_a_cache_is_returned_unless_it_is_not_wanted(model):
+    source, target = words(2, 7), words(2, 6, seed=1)
+    assert model(source, decoder_input_ids=target).past_key_values.get_seq_length() == 6
+    assert model(source, decoder_input_ids=target, use_cache=False).past_key_values is None
+    assert model(source, labels=target).past_key_values is None
+
+
 def test_weights_are_initialised_by_the_config():
     model = SimultaneousMTModel(tiny_config(init_std=1e-9))
     for name, weight in model.named_parameters():

@@ -22,7 +22,19 @@ from transformers import (
 import hf_simultaneous
 from hf_simultaneous import SimultaneousConfig, SimultaneousMTModel
 from hf_simultaneous.modeling_simultaneous import SimultaneousModel
-from tests.tiny import EOS, PAD, SIZES, TALKATIVE, TOKENS, VOCABULARY, batch, tiny_config, tiny_model, words
+from tests.tiny import (
+    EOS,
+    PAD,
+    SIZES,
+    TALKATIVE,
+    TOKENS,
+    VOCABULARY,
+    batch,
+    from_first_principles,
+    tiny_config,
+    tiny_model,
+    words,
+)
 
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
@@ -117,6 +129,36 @@ def test_a_model_of_ours_becomes_a_marian_of_its_own(tmp_path):
     assert torch.equal(ours(source, decoder_input_ids=target, wait_k="full").logits, expected)
     assert tiny_model(dtype=torch.float64).train().to_marian().dtype == torch.float64
     assert ours.train().to_marian().training
+
+
+@pytest.mark.parametrize("overrides", [TOKENS, MARIANS["another target vocabulary"], MARIANS["untied"]])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_a_marian_in_memory_becomes_ours_without_a_copy(overrides, attention):
+    theirs = random_marian(**overrides, attn_implementation=attention)
+    ours = SimultaneousMTModel.from_marian(theirs)
+    same_weights(ours, theirs)
+    assert not any(weight.is_meta for weight in (*ours.parameters(), *ours.buffers()))
+    assert {n for n, w in ours.named_parameters() if w.requires_grad} == {
+        n for n, w in theirs.named_parameters() if w.requires_grad
+    }
+    assert (ours.training, ours.config._attn_implementation) == (False, attention)
+    assert ours.lm_head.weight.data_ptr() == theirs.lm_head.weight.data_ptr()
+    source, mask = batch(9, 6, 8)
+    inputs = {"attention_mask": mask, "max_new_tokens": 9, "num_beams": 2}
+    assert ours.generate(source, **inputs).tolist() == theirs.generate(source, **inputs).tolist()
+    target = words(3, 7, seed=1) % 30 + 3
+    found = ours(source[:, :6], decoder_input_ids=target, wait_k=2).logits
+    expected = from_first_principles(ours, source[:, :6], target, 2)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-3)
+    ours.generation_config.wait_k = 3
+    assert not hasattr(theirs.generation_config, "wait_k")
+
+
+def test_a_marian_whose_attention_takes_no_mask_is_refused():
+    theirs = random_marian(**TOKENS)
+    theirs.config._attn_implementation = "flex_attention"
+    with pytest.raises(ValueError, match="SimultaneousMTModel does not support"):
+        SimultaneousMTModel.from_marian(theirs)
 
 
 def test_a_causal_model_is_no_marian():
@@ -296,21 +338,12 @@ IMPORT_ORDERS = {
         import hf_simultaneous
         from transformers import AutoTokenizer, AutoConfig, AutoModelForSeq2SeqLM
     """,
-    "transformers, then ours": """
-        import transformers
-        import hf_simultaneous
-        from transformers import AutoConfig, AutoModelForSeq2SeqLM
-    """,
     "AutoModel, then ours": """
         from transformers import AutoConfig, AutoModelForSeq2SeqLM
         import hf_simultaneous
     """,
     "our model, then AutoModel": """
         from hf_simultaneous import SimultaneousMTModel
-        from transformers import AutoConfig, AutoModelForSeq2SeqLM
-    """,
-    "our config, then AutoModel": """
-        from hf_simultaneous.configuration_simultaneous import SimultaneousConfig
         from transformers import AutoConfig, AutoModelForSeq2SeqLM
     """,
 }
