@@ -15,7 +15,7 @@ from .metrics import Sentence, latency
 from .policies import Adaptive, FullSentence, WaitK, linear_thresholds
 
 
-SOURCE = "Ich habe heute das alte Rad verkauft .".split()
+SOURCE = ["Ich", "habe", "heute", "das", "alte", "Rad", "verkauft", "."]
 # Each English word, the source words that must have been seen for it to be clear, and the guess made before that.
 SCRIPT = (
     ("I", 1, "I"),

@@ -3,6 +3,7 @@
 Here policies and models meet; neither knows the other.
 """
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -143,13 +144,12 @@ class _Unanswered(BaseException):  # not an Exception: a policy's own error hand
 
 
 def decode(sentences: Iterable[Sentence], lanes: Lanes, rules: Rules) -> Iterator[tuple[Sentence, Event]]:
-    """The READ/WRITE loop. Every sentence acts until it needs a prediction; those are made together; and again.
+    """The READ/WRITE loop. Every sentence acts until it needs a prediction; the predictions are made together; again.
 
     Returns when each sentence is over or waits for source that has not arrived.
     """
-    active = list(sentences)
-    while active:
-        asked: list[tuple[Sentence, Question]] = []
+    active, asked = list(sentences), list[tuple[Sentence, Question]]()
+    while True:
         for sentence in active:
             while isinstance(step := sentence.act(), Event):
                 yield sentence, step
@@ -157,12 +157,25 @@ def decode(sentences: Iterable[Sentence], lanes: Lanes, rules: Rules) -> Iterato
                 asked.append((sentence, step))
             elif sentence.done:
                 lanes.forget(sentence.row)
-        if asked:
-            distributions = lanes.predict([(sentence.row, question) for sentence, question in asked])
-            answers = rules.choose(distributions, [sentence.state for sentence, _ in asked])
-            for (sentence, question), answer in zip(asked, answers, strict=True):
-                sentence.known[question] = answer
-        active = [sentence for sentence, _ in asked]
+        if not asked:
+            return
+        answered, asked = _busiest(asked)
+        distributions = lanes.predict([(sentence.row, question) for sentence, question in answered])
+        answers = rules.choose(distributions, [sentence.state for sentence, _ in answered])
+        for (sentence, question), answer in zip(answered, answers, strict=True):
+            sentence.known[question] = answer
+        active = [sentence for sentence, _ in answered]
+
+
+def _busiest(asked: list[tuple[Sentence, Question]]) -> tuple[list[Any], list[Any]]:
+    """Split off the questions to the models that most sentences wait for: fewer and larger calls than all at once.
+
+    Sentences whose source has ended all ask the same models from there on, so they wait until they can go together.
+    """
+    still_reading = [pair for pair in asked if not pair[0].state.ended]
+    counts = Counter(question.models for _, question in still_reading or asked)
+    models = counts.most_common(1)[0][0]
+    return [pair for pair in asked if pair[1].models == models], [pair for pair in asked if pair[1].models != models]
 
 
 @dataclass
@@ -237,10 +250,10 @@ class AdaptiveWaitKGenerator:
         self.dev_scores = dev_scores
         self.latencies = {name: dict(Adaptive(rhos).thresholds) for name, rhos in (latencies or {}).items()}
         self.ensembles = choose_members(ensembles, list(self.models), list(self.thresholds), dev_scores)
-        Lanes({}, history=history)  # refuses an unknown one now rather than at the first sentence
         self.early_stop, self.history = early_stop, history
         self.catchup: int | None = self.model.config.catchup
         self.position_limit = min(model.config.max_position_embeddings for model in self.models.values())
+        self.lanes()  # refuses a history that does not fit now rather than at the first sentence
 
     @property
     def root(self) -> int | None:
@@ -283,6 +296,16 @@ class AdaptiveWaitKGenerator:
         kwargs = {"early_stop": self.early_stop, "tokenizer": self.tokenizer, **kwargs}
         return rules_from(self.model, position_limit=self.position_limit, **kwargs)
 
+    def lanes(self, history: str | None = None) -> Lanes:
+        """The models with an empty memory."""
+        history = history or self.history
+        if history == "path" and len(set(self.ensembles.values())) > 1:
+            raise ValueError(
+                "history='path' needs models that predict at every k; this set asks different ones at different k: "
+                f"{self.ensembles}. Use one multi-path model, ensembles='all', or history='forced'"
+            )
+        return Lanes(self.models, self.catchup, history)
+
     def _sentence(self, rules: Rules, policy: Policy | None, history: str, **source: Any) -> Sentence:
         policy = policy or self.policy
         return Sentence(policy, rules, self.members, catchup=self.catchup, history=history, **source)
@@ -307,8 +330,9 @@ class AdaptiveWaitKGenerator:
         if streamer is not None and len(sources) > 1:
             raise ValueError(f"a streamer follows one sentence; got a batch of {len(sources)}")
         history = history or self.history
-        rules, lanes = self.rules(**kwargs), Lanes(self.models, self.catchup, history)
+        rules, lanes = self.rules(**kwargs), self.lanes(history)
         sentences = [self._sentence(rules, policy, history, source=source, complete=True) for source in sources]
+        lanes.expect([sentence.row for sentence in sentences])
         if streamer is not None:
             streamer.put(torch.tensor([[rules.start]]))
         for _, event in decode(sentences, lanes, rules):
@@ -371,8 +395,8 @@ def _unpadded(
     input_ids: torch.Tensor | Sequence[Sequence[int]], attention_mask: torch.Tensor | None, config: Any, limit: int
 ) -> list[list[int]]:
     """The real tokens of each source, padding on the right or none."""
-    ids = input_ids.tolist() if isinstance(input_ids, torch.Tensor) else [list(row) for row in input_ids]
-    if not ids or not isinstance(ids[0], list):
+    ids = input_ids.tolist() if isinstance(input_ids, torch.Tensor) else list(input_ids)
+    if not ids or not all(isinstance(row, Sequence) and not isinstance(row, str) for row in ids):
         raise ValueError(f"input_ids has two dimensions, sentences and tokens; got {ids!r}")
     if attention_mask is None:
         pad = config.pad_token_id if config.pad_token_id != config.eos_token_id else None
@@ -381,7 +405,7 @@ def _unpadded(
         mask = torch.as_tensor(attention_mask).long().tolist()
         if [len(row) for row in ids] != [len(keep) for keep in mask]:
             raise ValueError(f"attention_mask must have the shape of input_ids; got {mask} for {ids}")
-        kept = [row[: sum(keep)] for row, keep in zip(ids, mask, strict=True)]
+        kept = [list(row[: sum(keep)]) for row, keep in zip(ids, mask, strict=True)]
         if any(0 in keep[: sum(keep)] for keep in mask):
             raise ValueError("pad sources on the right: attention_mask has a 0 before a 1")
     for index, row in enumerate(kept):

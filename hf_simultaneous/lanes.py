@@ -53,6 +53,11 @@ class Lanes:
             raise ValueError(f"history must be one of {', '.join(HISTORIES)}; got {history!r}")
         self._models = {key: _ModelLanes(packed(model), catchup, history) for key, model in models.items()}
 
+    def expect(self, rows: Sequence[Row]) -> None:
+        """Announce complete sources that will be decoded together: each model encodes all of them in one call."""
+        for model in self._models.values():
+            model.expect(rows)
+
     @torch.inference_mode()
     def predict(self, asked: Sequence[tuple[Row, Question]]) -> torch.Tensor:
         """The mean distribution over the models of each question, (questions, vocabulary); at most one per row."""
@@ -115,6 +120,9 @@ class _ModelLanes:
         self._lanes = _Store(config, model)
         self._source = (_CausalSource if config.encoder_attention == "causal" else _PrefixSource)(model)
         self._forced: dict[tuple[Row, Any], int] = {}
+
+    def expect(self, rows: Sequence[Row]) -> None:
+        self._source.expect(rows)
 
     def predict(self, asked: Sequence[tuple[Row, Question]]) -> torch.Tensor:
         """The distributions for these questions, in their order."""
@@ -201,6 +209,10 @@ class _CausalSource:
         self.store = _Store(model.config, model)
         self._encoded: dict[Row, int] = {}
         self._caches: dict[Row, DynamicCache] = {}
+        self._expected: dict[Row, None] = {}
+
+    def expect(self, rows: Sequence[Row]) -> None:
+        self._expected.update(dict.fromkeys(rows))
 
     def slot(self, row: Row, visible: int) -> int:
         return self.store.slot(row)
@@ -209,7 +221,8 @@ class _CausalSource:
         behind = [row for row, visible in wanted if self._encoded.get(row, 0) < max(visible)]
         whole = [row for row in behind if row.complete and row not in self._encoded]
         if whole:
-            self._encode_whole(whole)
+            self._encode_whole(list(dict.fromkeys([*whole, *self._expected])))
+            self._expected.clear()
         for row in behind:
             if row not in self._encoded or self._encoded[row] < len(row.source):
                 self._extend(row)
@@ -236,6 +249,7 @@ class _CausalSource:
         self._encoded[row] = total
 
     def forget(self, row: Row) -> None:
+        self._expected.pop(row, None)
         self._caches.pop(row, None)
         if self._encoded.pop(row, None) is not None:
             self.store.free(row)
@@ -253,6 +267,9 @@ class _PrefixSource:
         self._model = model
         self.store = _Store(model.config, model)
         self._prefixes: dict[Row, set[int]] = {}
+
+    def expect(self, rows: Sequence[Row]) -> None:
+        """Nothing to gain: which prefixes will be looked at shows only as it happens."""
 
     def slot(self, row: Row, visible: int) -> int:
         return self.store.slot((row, visible))

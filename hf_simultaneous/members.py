@@ -13,7 +13,7 @@ Members = tuple[int | None, ...]
 def check_members(models: Mapping[int | None, Any] | Any) -> dict[int | None, Any]:
     """The models by the k they were trained with, plain Marian turned into ours; refused where they do not fit."""
     if not isinstance(models, Mapping):
-        models = {getattr(models.config, "wait_k", None): models}
+        models = {getattr(getattr(models, "config", None), "wait_k", None): models}
     if not models:
         raise ValueError("a set needs at least one model; got none")
     for k in models:
@@ -37,12 +37,16 @@ def check_members(models: Mapping[int | None, Any] | Any) -> dict[int | None, An
 
 
 def _ours(model: Any) -> Any:
-    if model.config.model_type == "marian":
+    kind = getattr(getattr(model, "config", None), "model_type", None)
+    if kind == "marian":
         from .modeling_simultaneous import SimultaneousMTModel
 
         return SimultaneousMTModel.from_marian(model)
-    if model.config.model_type != "simultaneous-mt":
-        raise ValueError(f"models must be SimultaneousMTModel or MarianMTModel; got {type(model).__name__}")
+    if kind != "simultaneous-mt":
+        raise ValueError(
+            f"models must be SimultaneousMTModel or MarianMTModel; got {type(model).__name__}. "
+            "Folders and repositories are loaded with from_pretrained()"
+        )
     return model
 
 

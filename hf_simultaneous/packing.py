@@ -13,8 +13,9 @@ import torch
 from torch import nn
 
 
-# The layout depends on this a little; results do not.
-ROWS = 8
+# The layout is made for this many rows. From MANY on the ordinary product does as well, and oneDNN would compile a
+# kernel for every new number of rows.
+ROWS, MANY = 8, 17
 
 _twins: "WeakKeyDictionary[nn.Module, tuple[Any, nn.Module]]" = WeakKeyDictionary()
 
@@ -53,9 +54,11 @@ def _twin(module: nn.Module) -> nn.Module:
 class _PackedLinear(nn.Module):
     def __init__(self, linear: nn.Linear):
         super().__init__()
-        self.bias = linear.bias
+        self.weight, self.bias = linear.weight, linear.bias
         with torch.inference_mode():
             self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), ROWS)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        if hidden.numel() >= MANY * hidden.shape[-1]:
+            return nn.functional.linear(hidden, self.weight, self.bias)
         return torch.ops.mkldnn._linear_pointwise(hidden, self.packed, self.bias, "none", [], "")

@@ -68,9 +68,9 @@ class Adaptive:
     k_max: int = field(init=False)
 
     def __post_init__(self) -> None:
+        check_thresholds(self.thresholds)
         # A frozen value must not change when the caller's dict does.
         object.__setattr__(self, "thresholds", MappingProxyType(dict(sorted(self.thresholds.items()))))
-        check_thresholds(self.thresholds)
         object.__setattr__(self, "k_min", min(self.thresholds))
         object.__setattr__(self, "k_max", max(self.thresholds))
 
@@ -161,11 +161,11 @@ def linear_thresholds(first: float, last: float, k_min: int = 1, k_max: int = 10
     check_at_least_one("k_max", k_max)
     if k_min > k_max:
         raise ValueError(f"k_min must not be above k_max; got k_min={k_min}, k_max={k_max}")
+    check_thresholds({1: first, 2: last})
     step = (first - last) / (k_max - k_min) if k_max > k_min else 0.0
     thresholds = {k: first - step * (k - k_min) for k in range(k_min, k_max + 1)}
     if k_max > k_min:
         thresholds[k_max] = last  # not `first - step * n`, which may miss it by a rounding error
-    check_thresholds(thresholds)
     return thresholds
 
 
@@ -173,9 +173,9 @@ def check_thresholds(thresholds: Mapping[int, float]) -> None:
     """Refuse thresholds that leave a lag without one, or that are no probabilities."""
     if not thresholds:
         raise ValueError("thresholds must name at least one k; got none. Use linear_thresholds()")
-    ks = sorted(thresholds)
-    for k in ks:
+    for k in thresholds:
         check_at_least_one("every k in thresholds", k)
+    ks = sorted(thresholds)
     missing = sorted(set(range(ks[0], ks[-1] + 1)) - set(ks))
     if missing:
         raise ValueError(
@@ -183,8 +183,8 @@ def check_thresholds(thresholds: Mapping[int, float]) -> None:
             f"Add {', '.join(map(str, missing))}, or use linear_thresholds()"
         )
     for k, rho in thresholds.items():
-        if not 0 <= rho <= 1:
-            raise ValueError(f"a threshold is a probability, 0 to 1; got {rho} for k={k}")
+        if not (isinstance(rho, (int, float)) and 0 <= rho <= 1):
+            raise ValueError(f"a threshold is a probability, 0 to 1; got {rho!r} for k={k}")
 
 
 def _setting(first: float, last: float) -> tuple[str, MappingProxyType[int, float]]:

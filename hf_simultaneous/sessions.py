@@ -31,7 +31,7 @@ class Session:
 
     def __init__(self, generator: "AdaptiveWaitKGenerator", policy: Policy | None, history: str, rules: Rules):
         self._generator, self._policy, self._history, self._rules = generator, policy, history, rules
-        self._lanes = Lanes(generator.models, generator.catchup, history)
+        self._lanes = generator.lanes(history)
         self._sentence: Sentence | None = None
         self._backlog: list[Sentence] = []
         self.closed = False
