@@ -5,7 +5,7 @@ inside checkpoints, so it imports its siblings only.
 """
 
 import copy
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,17 +23,8 @@ from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.output_capturing import capture_outputs
 
 from .configuration_simultaneous import SimultaneousConfig
-from .masks import (
-    for_attention,
-    packed_cross_mask,
-    packed_source_len,
-    packed_width,
-    plain_cross_mask,
-    visible_counts,
-)
-
-
-WaitK: TypeAlias = int | torch.Tensor | Literal["full"] | None
+from .inputs import WaitK, check_source, resolve_wait_k, source_len_of, source_lengths
+from .masks import for_attention, packed_cross_mask, packed_width, plain_cross_mask, visible_counts
 
 
 class SimultaneousEncoder(MarianEncoder):
@@ -205,7 +196,7 @@ class SimultaneousDecoder(MarianDecoder):
             return source_mask
         k = resolve_wait_k(wait_k, self.config, inputs_embeds.shape[0])
         packed = k is not None and self.config.encoder_attention == "prefix"
-        source_len = _source_len(states.shape[1], packed, source_mask)
+        source_len = source_len_of(states.shape[1], packed, source_mask)
         if k is None:
             return create_bidirectional_mask(
                 config=self.config,
@@ -358,78 +349,11 @@ class SimultaneousMTModel(MarianMTModel):
         return marian.train(self.training)
 
 
-def resolve_wait_k(wait_k: WaitK, config: SimultaneousConfig, batch: int) -> int | torch.Tensor | None:
-    """What a caller gave, or the config's default, as a checked k; None from here on is the full sentence."""
-    k: Any = config.wait_k if wait_k is None else wait_k
-    if k is None or (isinstance(k, str) and k == "full"):
-        return None
-    if isinstance(k, torch.Tensor) and k.ndim == 0:
-        k = k.item()
-    if not isinstance(k, torch.Tensor):
-        if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-            raise ValueError(
-                f"wait_k must be an integer of 1 or more, a tensor with one for each sentence, or 'full'; got {k!r}"
-            )
-        return k
-    if k.shape != (batch,):
-        raise ValueError(f"wait_k as a tensor has one k for each of the {batch} sentences; got {tuple(k.shape)}")
-    if k.is_floating_point() or k.dtype == torch.bool or (not torch.compiler.is_compiling() and (k < 1).any()):
-        raise ValueError(f"every k in wait_k must be an integer of 1 or more; got {k.tolist()}")
-    return k
-
-
-def check_source(batch: int, source_len: int, attention_mask: torch.Tensor | None, limit: int) -> None:
-    """Refuse a source that cannot be encoded, here rather than three frames down."""
-    if source_len == 0:
-        raise ValueError("the source is empty; give at least one token (</s> alone will do)")
-    if source_len > limit:
-        raise ValueError(
-            f"the source has {source_len} tokens, but this model has positions for {limit} (max_position_embeddings). "
-            "Split it into sentences"
-        )
-    if attention_mask is None or attention_mask.ndim == 4:
-        return
-    if attention_mask.shape != (batch, source_len):
-        raise ValueError(
-            f"attention_mask must have the source's shape, {(batch, source_len)}; got {tuple(attention_mask.shape)}"
-        )
-    read = attention_mask.bool()
-    if not read.any(-1).all():
-        empty = (~read.any(-1)).nonzero().flatten().tolist()
-        raise ValueError(f"attention_mask hides every source token of sentence {empty}; each needs at least one")
-    if (read[:, 1:] & ~read[:, :-1]).any():
-        raise ValueError(
-            "pad sources on the right: attention_mask has a 0 before a 1. Set tokenizer.padding_side='right'"
-        )
-
-
-def source_lengths(
-    attention_mask: torch.Tensor | None, batch: int, source_len: int, device: torch.device
-) -> torch.Tensor:
-    """How many real tokens each source has: padding never counts as read."""
-    if attention_mask is None:
-        return torch.full((batch,), source_len, device=device)
-    return attention_mask.to(device).long().sum(-1)
-
-
 def kept_layers(module: MarianPreTrainedModel) -> list[nn.Module]:
     """The layers of an encoder or decoder, less those LayerDrop leaves out of this training step."""
     if not module.training or not module.layerdrop:
         return list(module.layers)
     return [layer for layer in module.layers if torch.rand([]) >= module.layerdrop]
-
-
-def _source_len(states: int, packed: bool, source_mask: torch.Tensor | None) -> int:
-    """The source length behind `states` encoder states, which must have been made for the same layout."""
-    found = packed_source_len(states) if packed else states
-    if found is None or (source_mask is not None and source_mask.shape[1] != found):
-        need = "one for each token of every prefix" if packed else "one for each source token"
-        given = "" if source_mask is None else f", and attention_mask covers {source_mask.shape[1]} tokens"
-        raise ValueError(
-            f"encoder_outputs must hold the states that this wait_k needs, {need}; got {states} states{given}. "
-            "Give the encoder the same attention_mask and wait_k, or leave encoder_outputs out"
-        )
-    return found
 
 
 def _chunks(sizes: list[int], limit: int) -> list[slice]:

@@ -39,7 +39,7 @@ from tests.tiny import (
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 ROOT = Path(hf_simultaneous.__file__).parent.parent
-CODE = {"modeling_simultaneous.py", "configuration_simultaneous.py", "masks.py", "schedule.py"}
+CODE = {"modeling_simultaneous.py", "configuration_simultaneous.py", "inputs.py", "masks.py", "schedule.py"}
 
 
 def random_marian(**overrides):
