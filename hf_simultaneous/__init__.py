@@ -28,6 +28,9 @@ _EXPORTS = {
     "SimultaneousMTModel": "modeling_simultaneous",
     "ActionStreamer": "generation",
     "AdaptiveWaitKGenerator": "generation",
+    "SentenceRules": "text",
+    "TextEvent": "translation",
+    "TextSession": "translation",
 }
 
 __all__ = ["__version__", *_EXPORTS]

@@ -1,4 +1,4 @@
-"""Make transformers' Auto classes know ours, without importing transformers before anyone asks for it.
+"""Make transformers' Auto classes and `pipeline` know ours, without importing transformers before anyone asks for it.
 
 Knows the names of our classes and the tables in which transformers keeps its own, nothing else. The tables take names,
 not classes: transformers fills them in the middle of circular imports, where importing a model of ours would fail.
@@ -30,6 +30,20 @@ class _Ours:
         return getattr(import_module(f".{_CLASSES[name]}", __package__), name)
 
 
+class _NotHere:
+    """Hides the `custom_pipelines` of a config from `pipeline`, which would run that code instead of the one here.
+
+    A saved set names its own copy of the pipeline for where this package is not installed; using it takes
+    `trust_remote_code=True`, which nobody should need for code that is here already.
+    """
+
+    def __get__(self, config: Any, kind: Any = None) -> Any:
+        raise AttributeError("custom_pipelines")
+
+    def __set__(self, config: Any, value: Any) -> None:
+        pass
+
+
 def register_config(auto: ModuleType) -> None:
     """`AutoConfig` (and so `AutoTokenizer`) recognises the model type."""
     auto.CONFIG_MAPPING_NAMES[_MODEL_TYPE] = _CONFIG
@@ -47,9 +61,27 @@ def register_models(auto: ModuleType) -> None:
         table._modules[_MODEL_TYPE.replace("-", "_")] = _Ours()
 
 
+def hide_custom_pipelines(configuration: ModuleType) -> None:
+    """`pipeline` takes the code that is installed."""
+    configuration.SimultaneousConfig.custom_pipelines = _NotHere()
+
+
+def register_pipeline(pipelines: ModuleType) -> None:
+    """`pipeline("simultaneous-translation", model=...)` makes one."""
+    from transformers import AutoModelForSeq2SeqLM
+
+    from .pipelines import TASK, SimultaneousTranslationPipeline
+
+    pipelines.PIPELINE_REGISTRY.register_pipeline(
+        TASK, SimultaneousTranslationPipeline, pt_model=AutoModelForSeq2SeqLM, type="text"
+    )
+
+
 _REGISTRATIONS: dict[str, Callable[[ModuleType], None]] = {
     "transformers.models.auto.configuration_auto": register_config,
     "transformers.models.auto.modeling_auto": register_models,
+    "transformers.pipelines": register_pipeline,
+    f"{__package__}.configuration_simultaneous": hide_custom_pipelines,
 }
 
 

@@ -40,12 +40,20 @@ class Lanes:
     def __init__(self, models: Mapping[int | None, Any], catchup: int | None = None, history: str = "forced"):
         if history not in HISTORIES:
             raise ValueError(f"history must be one of {', '.join(HISTORIES)}; got {history!r}")
-        self._models = {key: _ModelLanes(packed(model), catchup, history) for key, model in models.items()}
+        self._all, self._options = models, (catchup, history)
+        self._models: dict[int | None, _ModelLanes] = {}
+        self._expected: list[Row] = []
 
     def expect(self, rows: Sequence[Row]) -> None:
         """Announce complete sources that will be decoded together: each model encodes all of them in one call."""
-        for model in self._models.values():
-            model.expect(rows)
+        self._expected += rows
+
+    def _lanes_of(self, key: int | None) -> "_ModelLanes":
+        """A model that is never asked costs nothing."""
+        if key not in self._models:
+            self._models[key] = _ModelLanes(packed(self._all[key]), *self._options)
+            self._models[key].expect(self._expected)
+        return self._models[key]
 
     @torch.inference_mode()
     def predict(self, asked: Sequence[tuple[Row, Question]]) -> torch.Tensor:
@@ -55,18 +63,19 @@ class Lanes:
         mean: torch.Tensor | None = None
         for key in dict.fromkeys(key for _, question in asked for key in question.models):
             picked = [index for index, (_, question) in enumerate(asked) if key in question.models]
-            share = self._models[key].predict([asked[index] for index in picked])
+            share = self._lanes_of(key).predict([asked[index] for index in picked])
             if len(picked) == len(asked) and mean is None:
                 mean = share
             else:
                 mean = share.new_zeros(len(asked), share.shape[1]) if mean is None else mean
-                mean.index_add_(0, torch.tensor(picked, device=share.device), share.to(mean.device))
+                mean.index_add_(0, torch.tensor(picked, device=share.device), share.to(mean))
         assert mean is not None
         sizes = [len(question.models) for _, question in asked]
         return mean if set(sizes) == {1} else mean / torch.tensor(sizes, device=mean.device)[:, None]
 
     def forget(self, row: Row) -> None:
         """Give back what a finished sentence held."""
+        self._expected = [other for other in self._expected if other is not row]
         for model in self._models.values():
             model.forget(row)
 

@@ -105,7 +105,7 @@ class SimultaneousEncoder(MarianEncoder):
         rows, prefixes = ((sizes >= shortest) & (sizes <= lengths[:, None])).nonzero(as_tuple=True)
         rows, prefixes = rows[prefixes.argsort()], prefixes.sort().values + 1  # short prefixes share a call
         states, places = [], []
-        for chunk in _chunks(prefixes.tolist(), self.prefix_positions_per_call):
+        for chunk in chunks(prefixes.tolist(), self.prefix_positions_per_call):
             row, prefix = rows[chunk], prefixes[chunk]
             longest = int(prefix[-1])
             inside = sizes[:longest] <= prefix[:, None]
@@ -356,7 +356,7 @@ def kept_layers(module: MarianPreTrainedModel) -> list[nn.Module]:
     return [layer for layer in module.layers if torch.rand([]) >= module.layerdrop]
 
 
-def _chunks(sizes: list[int], limit: int) -> list[slice]:
+def chunks(sizes: list[int], limit: int) -> list[slice]:
     """Cut an ascending list into slices whose padded area, count times longest, stays within `limit`."""
     cuts, start = [], 0
     for index, size in enumerate(sizes):

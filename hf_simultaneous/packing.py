@@ -6,6 +6,7 @@ Knows modules, nothing of translation.
 """
 
 import copy
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,17 +18,28 @@ from torch import nn
 # kernel for every new number of rows.
 ROWS, MANY = 8, 17
 
-_twins: "WeakKeyDictionary[nn.Module, tuple[Any, nn.Module]]" = WeakKeyDictionary()
+_twins: "WeakKeyDictionary[nn.Module, tuple[Any, Any]]" = WeakKeyDictionary()
 
 
 def packed(model: Any) -> Any:
-    """The model's twin, made anew when its weights have changed since; the model itself where there is no gain."""
+    """What decoding uses of the model, its weights laid out; the model itself where there is no gain.
+
+    Made anew when the weights have changed since. It holds no reference to the model, which may go at any time.
+    """
     if not _gains(model):
         return model
-    stamp = [(weight.data_ptr(), weight._version) for weight in model.parameters()]
+    stamp = [_stamp(module) for module in model.modules() if isinstance(module, nn.Linear)]
     known, twin = _twins.get(model, (None, None))
-    if known != stamp or twin is None:
-        twin = _twin(model)
+    if known != stamp:
+        parts = SimpleNamespace(encoder=_twin(model.model.encoder), decoder=_twin(model.model.decoder))
+        twin = SimpleNamespace(
+            config=model.config,
+            device=model.device,
+            dtype=model.dtype,
+            model=parts,
+            lm_head=_twin(model.lm_head),
+            final_logits_bias=model.final_logits_bias,
+        )
         _twins[model] = stamp, twin
     return twin
 
@@ -42,10 +54,22 @@ def _gains(model: Any) -> bool:
     )
 
 
+def _stamp(linear: nn.Linear) -> tuple[Any, ...]:
+    """Changes with the weights. torch does not count every change (`weight.data`), so a few values are looked at."""
+    weight = linear.weight.detach()
+    version = 0 if weight.is_inference() else weight._version
+    probes = weight.view(-1)[:: max(1, weight.numel() // 4)].tolist()
+    return weight.data_ptr(), version, _hooked(linear), *probes
+
+
+def _hooked(module: nn.Module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks)
+
+
 def _twin(module: nn.Module) -> nn.Module:
-    """The same tree with the same tensors, linear layers exchanged."""
+    """The same tree with the same tensors, linear layers exchanged; one that somebody listens to stays."""
     if type(module) is nn.Linear:
-        return _PackedLinear(module)
+        return module if _hooked(module) else _PackedLinear(module)
     twin = copy.copy(module)
     twin._modules = {name: child and _twin(child) for name, child in module._modules.items()}
     return twin

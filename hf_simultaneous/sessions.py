@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from .actions import Policy
 from .lanes import Lanes
+from .loop import Event, Sentence, decode
 from .rules import Rules
 
 
 if TYPE_CHECKING:
-    from .generation import AdaptiveWaitKGenerator, Event, Sentence
+    from .generation import AdaptiveWaitKGenerator
 
 
 T = TypeVar("T")
@@ -90,8 +91,6 @@ class Session:
         return self._sentence
 
     def _run(self) -> "Iterator[Event]":
-        from .generation import decode
-
         try:
             while self._backlog:
                 sentence = self._backlog[0]

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from huggingface_hub import HfApi, snapshot_download
-from transformers import AutoConfig, AutoTokenizer
+from transformers import AutoTokenizer
 
 
 if TYPE_CHECKING:
@@ -25,9 +25,12 @@ FILES = ["*.json", "*.safetensors", "*.model", "*.spm", "*.md", "*.py", "*.txt"]
 # What `custom_generate` needs where this package is not installed.
 CODE = (
     "actions",
+    "caches",
     "configuration_simultaneous",
     "generation",
+    "inputs",
     "lanes",
+    "loop",
     "masks",
     "members",
     "modeling_simultaneous",
@@ -37,7 +40,17 @@ CODE = (
     "schedule",
     "sessions",
     "sets",
+    "sources",
 )
+# `pipeline` looks for its code in the root of the set, and for what it is called in config.json.
+PIPELINE_CODE = (*CODE, "pipelines", "text", "translation")
+CUSTOM_PIPELINES = {
+    "simultaneous-translation": {
+        "impl": "pipelines.SimultaneousTranslationPipeline",
+        "pt": ["AutoModelForSeq2SeqLM"],
+        "type": "text",
+    }
+}
 
 
 def save_set(generator: "AdaptiveWaitKGenerator", save_directory: str | Path, **kwargs: Any) -> None:
@@ -52,6 +65,7 @@ def save_set(generator: "AdaptiveWaitKGenerator", save_directory: str | Path, **
     if generator.tokenizer is not None:
         generator.tokenizer.save_pretrained(folder)
     _save_code(folder / "custom_generate")
+    _save_pipeline(folder)
     text = json.dumps(_config(generator, members), indent=2) + "\n"
     (folder / CONFIG_NAME).write_text(text, encoding="utf-8")
 
@@ -89,11 +103,23 @@ def _rows(saved: dict[str, float]) -> dict[Any, float]:
     return {_k(name): float(value) for name, value in saved.items()}
 
 
+def _copy_code(modules: tuple[str, ...], folder: Path) -> None:
+    for module in modules:
+        shutil.copy(Path(__file__).with_name(f"{module}.py"), folder / f"{module}.py")
+
+
+def _save_pipeline(folder: Path) -> None:
+    if not Path(__file__).with_name("pipelines.py").exists():
+        return  # this file came here with `custom_generate`, which needs no pipeline
+    _copy_code(PIPELINE_CODE, folder)
+    path = folder / "config.json"
+    config = {**json.loads(path.read_text(encoding="utf-8")), "custom_pipelines": CUSTOM_PIPELINES}
+    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
 def _save_code(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
-    here = Path(__file__).parent
-    for module in CODE:
-        shutil.copy(here / f"{module}.py", folder / f"{module}.py")
+    _copy_code(CODE, folder)
     (folder / "generate.py").write_text(
         '"""The set\'s policy as `model.generate(custom_generate=...)`; the code beside it is hf_simultaneous."""\n\n'
         "from .sets import generate\n",
@@ -126,7 +152,7 @@ def load_set(
         given["thresholds"] = _operating_point(latency, {**saved, **given}["latencies"])
     places = {k: _member(folder, place, hub) for k, place in saved.pop("members").items()}
     models = {k: _load_model(place, **kwargs) for k, place in places.items()}
-    tokenizer = AutoTokenizer.from_pretrained(folder) if _has_tokenizer(folder) else None
+    tokenizer = _load_tokenizer(folder, next(iter(models.values()), None))
     try:
         generator = cls(models, tokenizer, **saved)
     except (TypeError, ValueError) as error:
@@ -150,8 +176,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     if not path.exists():
         if not (folder / "config.json").exists():
             raise FileNotFoundError(f"{folder} holds neither a set ({CONFIG_NAME}) nor a checkpoint (config.json)")
-        k = getattr(AutoConfig.from_pretrained(folder), "wait_k", None)
-        return {"members": {k: {"folder": "."}}, "latencies": {}}
+        return {"members": {_config_of(folder).get("wait_k"): {"folder": "."}}, "latencies": {}}
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
         if saved["format"] != FORMAT:
@@ -200,17 +225,26 @@ def _member(root: Path, place: dict[str, str], hub: dict[str, Any]) -> Path:
 
 
 def _load_model(folder: Path, **kwargs: Any) -> Any:
-    from .configuration_simultaneous import SimultaneousConfig
     from .modeling_simultaneous import SimultaneousMTModel
 
-    kind = SimultaneousConfig.get_config_dict(folder)[0].get("model_type")
+    kind = _config_of(folder).get("model_type")
     if kind not in ("simultaneous-mt", "marian"):  # its weights would not fit, and random ones would stand in for them
         raise ValueError(f"{folder}/config.json: a member is a simultaneous-mt or a marian model; got {kind!r}")
     return SimultaneousMTModel.from_pretrained(folder, use_safetensors=True, **kwargs)
 
 
-def _has_tokenizer(folder: Path) -> bool:
-    return (folder / "tokenizer_config.json").exists()
+def _config_of(folder: Path) -> dict[str, Any]:
+    from .configuration_simultaneous import SimultaneousConfig
+
+    config: dict[str, Any] = SimultaneousConfig.get_config_dict(folder)[0]
+    return config
+
+
+def _load_tokenizer(folder: Path, model: Any) -> Any:
+    if model is None or not (folder / "tokenizer_config.json").exists():
+        return None
+    # Given a config it does not look for one, and so does not ask whether the code that comes with that may be run.
+    return AutoTokenizer.from_pretrained(folder, config=model.config, trust_remote_code=False)
 
 
 def push_set(
@@ -228,13 +262,21 @@ def push_set(
 
 
 def generate(
-    model: Any, input_ids: Any = None, *, inputs: Any = None, adaptive_set: str | None = None, **kwargs: Any
+    *positional: Any,
+    model: Any,
+    input_ids: Any = None,
+    inputs: Any = None,
+    adaptive_set: str | None = None,
+    custom_generate: str | None = None,
+    trust_remote_code: bool | None = None,
+    **kwargs: Any,
 ) -> Any:
     """`model.generate(custom_generate=<set>)`: decode with the set `adaptive_set`, or the one `model` came from.
 
-    The set is loaded once and stays on the model; a model that came from no set serves every k alone.
+    The set is loaded once and stays on the model; a model that came from no set serves every k alone. A trusted set
+    has this for its `generate`, hence the last two names.
     """
-    source = inputs if input_ids is None else input_ids
+    source = next((given for given in (*positional, input_ids, inputs) if given is not None), None)
     if source is None:
         raise ValueError("give the source sentence as input_ids")
     sets = model.__dict__.setdefault("_adaptive_sets", {})

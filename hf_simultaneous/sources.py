@@ -13,6 +13,7 @@ from transformers import DynamicCache
 from .actions import State
 from .caches import Store
 from .masks import for_attention
+from .modeling_simultaneous import chunks
 
 
 @dataclass(eq=False)
@@ -106,8 +107,11 @@ class PrefixSource:
         ]
         if not missing:
             return
-        states = _encode_padded(self._model, [row.source[:size] for row, size in missing])
-        self.store.project(states, [self.slot(row, size) for row, size in missing], 0)
+        missing.sort(key=lambda pair: pair[1])
+        limit = self._model.model.encoder.prefix_positions_per_call
+        for chunk in chunks([size for _, size in missing], limit):
+            states = _encode_padded(self._model, [row.source[:size] for row, size in missing[chunk]])
+            self.store.project(states, [self.slot(row, size) for row, size in missing[chunk]], 0)
         for row, size in missing:
             self._prefixes[row].add(size)
 

@@ -9,7 +9,7 @@ from transformers import (
 )
 
 from hf_simultaneous.masks import plain_cross_mask, visible_counts
-from hf_simultaneous.modeling_simultaneous import _chunks
+from hf_simultaneous.modeling_simultaneous import chunks
 from hf_simultaneous.schedule import visible
 from tests.tiny import (
     EOS,
@@ -232,9 +232,9 @@ def test_prefixes_encoded_in_small_calls_are_the_same(positions):
 def test_chunks_cover_everything_once_and_stay_within_the_limit():
     sizes = [1, 1, 2, 3, 3, 3, 5, 8, 8, 13]
     for limit in range(1, 150):
-        chunks = [sizes[chunk] for chunk in _chunks(sizes, limit)]
-        assert sum(chunks, []) == sizes
-        assert all(len(chunk) == 1 or len(chunk) * chunk[-1] <= limit for chunk in chunks)
+        cut = [sizes[chunk] for chunk in chunks(sizes, limit)]
+        assert sum(cut, []) == sizes
+        assert all(len(chunk) == 1 or len(chunk) * chunk[-1] <= limit for chunk in cut)
 
 
 def test_the_encoder_goes_by_the_config_it_has_now():

@@ -1,0 +1,449 @@
+"""A set of models as one thing to save, load and share; what a folder may not contain; `custom_generate`."""
+
+import copy
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoModelForSeq2SeqLM, BertConfig, BertModel, MarianConfig, MarianMTModel
+
+from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousMTModel, linear_thresholds, sets
+from hf_simultaneous.policies import FullSentence, WaitK
+from tests.reference import padded, random_model, word_tokenizer
+from tests.tiny import EOS, SIZES, TOKENS
+
+
+torch.set_num_threads(1)
+
+CONFIG = "adaptive_config.json"
+SOURCES = [[5, 9, 14, 20, 7, EOS], [11, 6, EOS]]
+IDS, MASK = padded(SOURCES), padded([[1] * len(source) for source in SOURCES])
+KS = range(1, 6)
+SCORES = {k: {1: 10.0 + k, 3: 12.0, 4: 11.0, None: 9.0} for k in KS}
+LATENCIES = {"low": linear_thresholds(0.3, 0.0, 1, 5), "high": linear_thresholds(1.0, 0.9, 1, 5)}
+
+
+@pytest.fixture(scope="module")
+def generator():
+    rng = random.Random(21)
+    encoders = {1: "causal", 3: "prefix", 4: "causal", None: "prefix"}
+    models = {k: random_model(rng, 2, torch.float32, encoder_attention=encoder) for k, encoder in encoders.items()}
+    return AdaptiveWaitKGenerator(
+        models,
+        word_tokenizer(),
+        linear_thresholds(0.8, 0.2, 1, 5),
+        {1: [1], 2: [1, 3], 3: [3], 4: [4, None], 5: [1, 3, 4]},
+        dev_scores=SCORES,
+        latencies=LATENCIES,
+        early_stop=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def saved(generator, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sets") / "set"
+    generator.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    """The set's config and links to its members, to be tampered with."""
+    folder = tmp_path / "tampered"
+    folder.mkdir()
+    (folder / CONFIG).write_text((saved / CONFIG).read_text())
+    for path in saved.iterdir():
+        if path.is_file() and path.name != CONFIG:
+            os.link(path, folder / path.name)
+        elif path.is_dir():
+            (folder / path.name).mkdir()
+            for inner in path.iterdir():
+                os.link(inner, folder / path.name / inner.name)
+    return folder
+
+
+def tamper(folder: Path, **changes) -> None:
+    config = json.loads((folder / CONFIG).read_text())
+    (folder / CONFIG).write_text(json.dumps({**config, **changes}))
+
+
+def told(generator, **options):
+    output = generator.generate(IDS, MASK, max_new_tokens=6, return_dict_in_generate=True, **options)
+    return output.sequences.tolist(), output.actions
+
+
+# There and back
+
+
+def test_everything_survives(generator, saved):
+    loaded = AdaptiveWaitKGenerator.from_pretrained(saved)
+    assert told(loaded) == told(generator)
+    for name in ("thresholds", "ensembles", "dev_scores", "latencies", "early_stop", "history", "catchup", "root"):
+        assert getattr(loaded, name) == getattr(generator, name), name
+    assert list(loaded.models) == [1, 3, 4, None]
+    assert loaded.tokenizer("w4 w5").input_ids == [4, 5, EOS]
+    assert not any(model.training for model in loaded.models.values())
+
+
+def test_an_ensemble_by_name_survives_as_what_it_meant(generator, tmp_path):
+    top = AdaptiveWaitKGenerator(
+        {k: generator.models[k] for k in (1, 3, 4)},
+        thresholds=linear_thresholds(0.8, 0.2, 1, 5),
+        ensembles="top-3",
+        dev_scores=SCORES,
+        history="path",
+    )
+    top.save_pretrained(tmp_path)
+    loaded = AdaptiveWaitKGenerator.from_pretrained(str(tmp_path))
+    assert loaded.ensembles == top.ensembles == dict.fromkeys(KS, (1, 3, 4))
+    assert (loaded.history, loaded.early_stop, loaded.tokenizer) == ("path", True, None)
+
+
+def test_the_files_of_a_set(saved):
+    assert {path.name for path in saved.iterdir()} >= {CONFIG, "config.json", "model.safetensors", "wait-1", "full"}
+    assert not (saved / "wait-4").exists(), "the largest k is the root itself"
+    config = json.loads((saved / CONFIG).read_text())
+    assert config["format"] == 1
+    assert config["members"] == {
+        "1": {"folder": "wait-1"},
+        "3": {"folder": "wait-3"},
+        "4": {"folder": "."},
+        "full": {"folder": "full"},
+    }
+    suffixes = {path.suffix for path in saved.rglob("*") if path.is_file()}
+    assert suffixes == {".json", ".py", ".safetensors"}, "nothing that unpickles"
+
+
+def test_the_root_is_a_checkpoint_by_itself(generator, saved):
+    model = AutoModelForSeq2SeqLM.from_pretrained(saved)
+    assert type(model) is SimultaneousMTModel
+    expected = generator.models[4].generate(IDS, attention_mask=MASK, wait_k=2, max_new_tokens=5)
+    assert torch.equal(model.generate(IDS, attention_mask=MASK, wait_k=2, max_new_tokens=5), expected)
+
+
+def test_a_name_for_a_latency(generator, saved):
+    fast = AdaptiveWaitKGenerator.from_pretrained(saved, latency="low")
+    assert fast.thresholds == LATENCIES["low"]
+    assert told(fast) != told(generator)
+    with pytest.raises(ValueError, match="no operating point 'medium'; it has: high, low"):
+        AdaptiveWaitKGenerator.from_pretrained(saved, latency="medium")
+
+
+def test_what_the_caller_says_beats_what_is_saved(saved):
+    loaded = AdaptiveWaitKGenerator.from_pretrained(
+        saved, thresholds={2: 0.5}, ensembles="all", early_stop=True, dtype=torch.float64, device="cpu"
+    )
+    assert loaded.thresholds == {2: 0.5}
+    assert loaded.ensembles == {2: (1, 3, 4)}
+    assert loaded.early_stop
+    assert {model.dtype for model in loaded.models.values()} == {torch.float64}
+    with pytest.raises(ValueError, match="^thresholds must cover"):  # the caller's fault, not the file's
+        AdaptiveWaitKGenerator.from_pretrained(saved, thresholds={2: 0.5, 4: 0.1})
+
+
+def test_a_single_checkpoint_is_a_set_of_one(generator, tmp_path):
+    ours, marian = tmp_path / "ours", tmp_path / "marian"
+    generator.models[3].save_pretrained(ours)
+    loaded = AdaptiveWaitKGenerator.from_pretrained(ours)
+    assert list(loaded.models) == [None]
+    assert told(loaded, policy=WaitK(2)) == told(AdaptiveWaitKGenerator(generator.models[3]), policy=WaitK(2))
+    with pytest.raises(ValueError, match=r"no operating point 'low'; it has: none; make one with calibrate\(\)"):
+        AdaptiveWaitKGenerator.from_pretrained(ours, latency="low")
+    torch.manual_seed(0)
+    plain = MarianMTModel(MarianConfig(**SIZES, **TOKENS, init_std=0.5)).eval()
+    plain.save_pretrained(marian)
+    found = AdaptiveWaitKGenerator.from_pretrained(marian).generate(IDS, MASK, policy=FullSentence(), max_new_tokens=5)
+    assert torch.equal(found, plain.generate(IDS, attention_mask=MASK, max_new_tokens=5))
+
+
+def test_a_set_may_be_saved_over_itself(generator, folder):
+    loaded = AdaptiveWaitKGenerator.from_pretrained(folder)
+    loaded.save_pretrained(folder)
+    assert told(loaded) == told(generator)
+    assert told(AdaptiveWaitKGenerator.from_pretrained(folder)) == told(generator)
+
+
+def test_a_save_cut_in_the_middle_leaves_no_set(generator, folder, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(type(generator.tokenizer), "save_pretrained", full)
+    with pytest.raises(OSError, match="no space left"):
+        generator.save_pretrained(folder)
+    assert not (folder / CONFIG).exists()
+
+
+# What a folder may not contain
+
+
+MEMBERS = {"1": {"folder": "wait-1"}, "3": {"folder": "wait-3"}, "4": {"folder": "."}, "full": {"folder": "full"}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "format 2 is not 1, the one this version reads"),
+        ({"format": None}, "format None is not 1"),
+        ({"thresholds": {"1": 0.5, "3": 0.1}}, "thresholds must cover k_min..k_max without gaps"),
+        ({"thresholds": {}}, "thresholds must name at least one k"),
+        ({"thresholds": {"1": 1.5}}, "a threshold is a probability"),
+        ({"thresholds": {"1": "0.5"}}, "'0.5' is no number"),
+        ({"thresholds": {"1": True}}, "True is no number"),
+        ({"thresholds": {"1": None}}, "None is no number"),
+        ({"thresholds": {"one": 0.5}}, "invalid literal for int.*'one'"),
+        ({"thresholds": {"1": 0.5, "01": 0.4}}, "'01' is no k"),
+        ({"thresholds": {"full": 0.5}}, "must be an integer of 1 or more; got None"),
+        ({"thresholds": [0.5]}, "'list' object has no attribute"),
+        ({"latencies": {"low": {"1": 0.5, "3": 0.1}}}, "without gaps"),
+        ({"latencies": []}, "'list' object has no attribute"),
+        ({"ensembles": {"1": ["1"]}}, r"for every k in thresholds; nothing for \[2, 3, 4, 5\]"),
+        ({"ensembles": {str(k): ["2"] for k in KS}}, r"name models of the set, .*each once; got \[2\] for k=1"),
+        ({"ensembles": {str(k): [] for k in KS}}, r"each once; got \[\] for k=1"),
+        ({"ensembles": {str(k): 3 for k in KS}}, "'int' object is not iterable"),
+        ({"ensembles": "all"}, "'str' object has no attribute"),
+        ({"dev_scores": {"1": {"1": "good"}}}, "'good' is no number"),
+        ({"early_stop": "yes"}, "early_stop is true or false; got 'yes'"),
+        ({"history": "rumour"}, "history must be one of forced, path"),
+        ({"history": ["path"]}, "history must be one of forced, path"),
+        ({"members": {}}, "a set needs at least one model"),
+        ({"members": {"0": {"folder": "."}}}, "named by the k they were trained with"),
+        ({"members": {"-1": {"folder": "."}}}, "named by the k they were trained with"),
+        ({"members": [{"folder": "."}]}, "'list' object has no attribute"),
+        ({"members": {**MEMBERS, "1": "../elsewhere"}}, "a member is a folder or a repo .*got '../elsewhere'"),
+        ({"members": {**MEMBERS, "1": None}}, "a member is a folder or a repo .*got None"),
+        ({"members": {**MEMBERS, "1": {}}}, "a member is a folder or a repo .*got {}"),
+        ({"members": {**MEMBERS, "1": {"folder": 5}}}, "a member is a folder or a repo .*got {'folder': 5}"),
+        ({"members": {**MEMBERS, "1": {"folder": "wait-1", "repo": "a/b"}}}, "a member is a folder or a repo"),
+        ({"members": {**MEMBERS, "1": {"repo": ["a/b"]}}}, "a member is a folder or a repo"),
+        ({"members": {**MEMBERS, "1": {"folder": "../set/wait-1"}}}, "below the set's own; got '../set/wait-1'"),
+        ({"members": {**MEMBERS, "1": {"folder": "wait-1/../../x"}}}, "below the set's own"),
+        ({"members": {**MEMBERS, "1": {"folder": "/etc"}}}, "below the set's own; got '/etc'"),
+        ({"members": {**MEMBERS, "1": {"folder": "..\\set"}}}, "below the set's own"),
+    ],
+)
+def test_a_config_that_is_none_is_refused_by_name(folder, changes, message):
+    tamper(folder, **changes)
+    with pytest.raises(ValueError, match=f"(?s)^{folder / CONFIG}.*{message}"):
+        AdaptiveWaitKGenerator.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '{"format": 1}', "[" * 100_000])
+def test_a_config_that_is_no_set_is_refused_by_name(folder, text):
+    (folder / CONFIG).write_text(text)
+    with pytest.raises(ValueError, match=f"^{folder / CONFIG} is not a set's config: "):
+        AdaptiveWaitKGenerator.from_pretrained(folder)
+
+
+def test_a_config_that_is_no_text_is_refused_by_name(folder):
+    (folder / CONFIG).write_bytes(b"\xff\xfe\x00{")
+    with pytest.raises(ValueError, match=f"^{folder / CONFIG} is not a set's config: UnicodeDecodeError"):
+        AdaptiveWaitKGenerator.from_pretrained(folder)
+
+
+def test_a_member_that_leads_out_of_the_set_is_refused(folder, saved):
+    (folder / "elsewhere").symlink_to(saved / "wait-1", target_is_directory=True)
+    tamper(folder, members={**MEMBERS, "1": {"folder": "elsewhere"}})
+    with pytest.raises(ValueError, match=f"^{folder / CONFIG}: member 'elsewhere' leads out of the set"):
+        AdaptiveWaitKGenerator.from_pretrained(folder)
+
+
+def test_a_member_that_is_missing_is_named(folder):
+    tamper(folder, members={**MEMBERS, "1": {"folder": "wait-2"}})
+    with pytest.raises(
+        FileNotFoundError, match=f"{CONFIG} names member 'wait-2', but .*wait-2/config.json is missing"
+    ):
+        AdaptiveWaitKGenerator.from_pretrained(folder)
+
+
+def test_a_member_of_another_kind_is_refused(folder):
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    BertModel(BertConfig(**sizes, vocab_size=24)).save_pretrained(folder / "bert")
+    tamper(folder, members={**MEMBERS, "1": {"folder": "bert"}})
+    with pytest.raises(
+        ValueError, match="bert/config.json: a member is a simultaneous-mt or a marian model; got 'bert'"
+    ):
+        AdaptiveWaitKGenerator.from_pretrained(folder)
+
+
+def test_a_member_with_another_vocabulary_is_refused(folder):
+    other = random_model(random.Random(0), 2, torch.float32, vocab_size=30)
+    (folder / "other").mkdir()
+    other.save_pretrained(folder / "other")
+    tamper(folder, members={**MEMBERS, "1": {"folder": "other"}})
+    with pytest.raises(ValueError, match=f"^{folder / CONFIG} does not fit its models: .*vocab_size differs"):
+        AdaptiveWaitKGenerator.from_pretrained(folder)
+
+
+def test_pickles_are_never_opened(generator, folder):
+    (folder / "wait-1" / "model.safetensors").unlink()
+    torch.save(generator.models[1].state_dict(), folder / "wait-1" / "pytorch_model.bin")
+    with pytest.raises(OSError, match="model.safetensors"):
+        AdaptiveWaitKGenerator.from_pretrained(folder)
+
+
+def test_a_folder_without_anything_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"{tmp_path} holds neither a set .*nor a checkpoint"):
+        AdaptiveWaitKGenerator.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["/no/such/folder", "./set", "a/b/c"])
+def test_a_folder_that_is_none_is_no_repository(name):
+    with pytest.raises(FileNotFoundError, match=f"no folder '{name}'; give a folder, or a repository as user/name"):
+        AdaptiveWaitKGenerator.from_pretrained(name)
+
+
+# The hub
+
+
+def test_a_push_is_one_commit_of_everything(generator, monkeypatch, tmp_path):
+    pushed = {}
+
+    class Api:
+        def __init__(self, token=None):
+            pushed["token"] = token
+
+        def create_repo(self, repo_id, private=None, exist_ok=False):
+            assert exist_ok
+            pushed["private"] = private
+            return type("Repo", (), {"repo_id": f"me/{repo_id}"})
+
+        def upload_folder(self, *, repo_id, folder_path, allow_patterns, commit_message):
+            assert "files" not in pushed, "a second commit"
+            pushed["files"] = {str(path.relative_to(folder_path)) for path in Path(folder_path).rglob("*.*")}
+            pushed["to"] = repo_id
+            return type("Commit", (), {"commit_url": "https://example.org/commit"})
+
+    monkeypatch.setattr(sets, "HfApi", Api)
+    assert generator.push_to_hub("set", private=True, token="secret") == "https://example.org/commit"
+    assert pushed["files"] >= {CONFIG, "model.safetensors", "wait-1/model.safetensors", "custom_generate/generate.py"}
+    assert (pushed["to"], pushed["private"], pushed["token"]) == ("me/set", True, "secret")
+
+
+def test_sets_and_members_may_come_from_repositories(generator, saved, folder, monkeypatch):
+    asked = []
+
+    def snapshot(repo, revision, allow_patterns, **hub):
+        asked.append((repo, revision, hub["token"]))
+        return {"me/set": folder, "me/one": saved / "wait-1"}[repo]
+
+    monkeypatch.setattr(sets, "snapshot_download", snapshot)
+    tamper(folder, members={**MEMBERS, "1": {"repo": "me/one", "revision": "v2"}})
+    loaded = AdaptiveWaitKGenerator.from_pretrained("me/set", revision="main", token="secret")
+    assert told(loaded) == told(generator)
+    assert asked == [("me/set", "main", "secret"), ("me/one", "v2", "secret")]
+
+
+# custom_generate
+
+
+@pytest.fixture
+def remote_code(monkeypatch, tmp_path):
+    """Where transformers keeps the code it was told to trust."""
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    for name in [name for name in sys.modules if name.startswith("transformers_modules")]:
+        del sys.modules[name]
+
+
+def custom(model, folder, **options):
+    settings = {"attention_mask": MASK, "max_new_tokens": 6, **options}
+    return model.generate(IDS, custom_generate=str(folder), trust_remote_code=True, **settings)
+
+
+def test_custom_generate_is_the_generator_and_loads_its_members_once(generator, saved, remote_code):
+    model = AutoModelForSeq2SeqLM.from_pretrained(saved)
+    assert custom(model, saved).tolist() == told(generator)[0]
+    members = {k: id(member) for k, member in model._adaptive_sets[None].models.items()}
+    output = custom(model, saved, return_dict_in_generate=True, early_stop=True)
+    assert output.sequences.tolist() == told(generator, early_stop=True)[0]
+    assert {k: id(member) for k, member in model._adaptive_sets[None].models.items()} == members
+    assert set(members) == {1, 3, 4, None}
+    assert custom(model.double(), saved, return_dict_in_generate=True).sequences.tolist() == told(generator)[0]
+    assert model._adaptive_sets[None].model.dtype == torch.float64
+
+
+def test_custom_generate_brings_the_streamer(generator, saved, remote_code):
+    from hf_simultaneous import ActionStreamer
+
+    model, streamer = AutoModelForSeq2SeqLM.from_pretrained(saved), ActionStreamer()
+    model.generate(
+        input_ids=IDS[1:, :3],
+        custom_generate=str(saved),
+        trust_remote_code=True,
+        streamer=streamer,
+        max_new_tokens=6,
+    )
+    found = generator.generate([SOURCES[1]], max_new_tokens=6, return_dict_in_generate=True)
+    assert [type(action).__name__ for action in streamer.actions] == [type(a).__name__ for a in found.actions[0]]
+
+
+def test_custom_generate_on_any_marian_model(generator, saved, remote_code):
+    torch.manual_seed(0)
+    marian = MarianMTModel(MarianConfig(**SIZES, **TOKENS, init_std=0.5)).eval()
+    alone = AdaptiveWaitKGenerator(copy.deepcopy(marian))
+    assert custom(marian, saved).tolist() == told(alone)[0]
+    with_set = custom(marian, saved, adaptive_set=str(saved))
+    assert with_set.tolist() == told(generator)[0]
+    assert set(marian._adaptive_sets) == {None, str(saved)}
+
+
+def test_custom_generate_needs_a_source(saved, remote_code):
+    model = AutoModelForSeq2SeqLM.from_pretrained(saved)
+    with pytest.raises(ValueError, match="give the source sentence as input_ids"):
+        model.generate(custom_generate=str(saved), trust_remote_code=True)
+    with pytest.raises(ValueError, match="give the source sentence as input_ids"):
+        sets.generate(model=model)
+    with pytest.raises(ValueError, match="unknown arguments: wait_k"):
+        custom(model, saved, wait_k=3)
+
+
+WITHOUT_THE_PACKAGE = """
+import json, sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "hf_simultaneous":
+            raise ImportError(name + " is blocked")
+
+sys.meta_path.insert(0, Blocked())
+import torch
+from transformers import AutoModelForSeq2SeqLM, TextStreamer
+torch.set_num_threads(1)
+
+folder, job = sys.argv[1], json.loads(sys.argv[2])
+model = AutoModelForSeq2SeqLM.from_pretrained(folder, trust_remote_code=True)
+ids, mask = torch.tensor(job["ids"]), torch.tensor(job["mask"])
+settings = {"attention_mask": mask, "max_new_tokens": 6}
+found = [model.generate(ids, custom_generate=folder, trust_remote_code=True, **settings).tolist()]
+members = {k: id(member) for k, member in model._adaptive_sets[None].models.items()}
+found.append(model.generate(ids, **settings).tolist())
+assert {k: id(member) for k, member in model._adaptive_sets[None].models.items()} == members
+model._adaptive_sets[None].save_pretrained(folder + "-again")
+assert "hf_simultaneous" not in sys.modules
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.system
+def test_custom_generate_where_the_package_is_not_installed(generator, saved, tmp_path):
+    job = json.dumps({"ids": IDS.tolist(), "mask": MASK.tolist()})
+    environment = {**os.environ, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1"}
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_PACKAGE, str(saved), job],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    # A repository with custom_generate/ decides for itself how `generate` works once it is trusted.
+    assert json.loads(result.stdout) == [told(generator)[0]] * 2
+    again = AdaptiveWaitKGenerator.from_pretrained(f"{saved}-again")
+    assert told(again) == told(generator)
