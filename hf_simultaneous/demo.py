@@ -1,9 +1,11 @@
-"""`hf-simultaneous demo`: one German sentence under three policies, in the terminal, with predictions from a script.
+"""`hf-simultaneous demo`: a German sentence under three policies, in the terminal.
 
-Shows what the policies do. It loads no model: the script says at which source word each English word becomes clear.
+Shows what the policies do, with a set of models or, where there is none, with predictions from a script, which says at
+which source word each English word becomes clear.
 """
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -11,10 +13,16 @@ from rich.live import Live
 from rich.text import Text
 
 from .actions import Policy, Prediction, Read, State
+from .doctor import builtin, set_or_builtin
+from .live import Request, load
 from .metrics import Sentence, latency
 from .policies import Adaptive, FullSentence, WaitK, linear_thresholds
+from .terminal import LiveView, TwoLines
+from .terminal import play as show
+from .translation import TextSession
 
 
+SENTENCE = "der kleine Lehrer hat letzte Woche die rote Tasche im Garten gesucht"
 SOURCE = ["Ich", "habe", "heute", "das", "alte", "Rad", "verkauft", "."]
 # Each English word, the source words that must have been seen for it to be clear, and the guess made before that.
 SCRIPT = (
@@ -51,7 +59,7 @@ def play(policy: Policy, title: str, console: Console, pause: float) -> None:
     """Run one policy over the sentence and draw both lines as they grow, each word under the moment it was written."""
     state, delays = State(), []
     predict = Scripted(state)
-    above, below = Text("  READ  ", style="dim"), Text("  WRITE ", style="dim")
+    picture = TwoLines()
     with Live(console=console, refresh_per_second=30) as live:
         while END not in state.target:
             action = policy(state, predict)
@@ -59,26 +67,46 @@ def play(policy: Policy, title: str, console: Console, pause: float) -> None:
                 word = SOURCE[len(state.source)]
                 state.source.append(len(state.source))
                 state.ended = len(state.source) == len(SOURCE)
-                above.append(f"{word} ", style="cyan")
+                picture.read(f" {word}" if picture.above else word)
             else:
                 state.target.append(action.token)
                 if action.token != END:
                     right = WORDS[action.token] == SCRIPT[len(state.target) - 1][0]
                     delays.append(len(state.source))
-                    below.append(" " * max(0, len(above.plain) - 1 - len(below.plain)))
-                    below.append(f"{WORDS[action.token]} ", style="bold green" if right else "bold red underline")
-            lines = [Text(title, style="bold"), above, below]
+                    style = "bold green" if right else "bold red underline"
+                    picture.write(WORDS[action.token], spaced=bool(picture.below), style=style)
+            lines = [Text(title, style="bold"), picture.lines(console.width)]
             live.update(Text("\n").join(lines))
             time.sleep(pause)
         lagging = latency(Sentence(tuple(delays), len(SOURCE))).value
         live.update(Text("\n").join([*lines, Text(f"  Average Lagging {lagging:.2f} words\n\n", style="dim")]))
 
 
-def main(pause: float = 0.15) -> None:
+def main(pause: float = 0.15, model: str | None = None) -> None:
     """Play the three policies one after another."""
     console = Console()
+    if model is not None or builtin():
+        translate_all(set_or_builtin(model), console, pause)
+        return
     console.print("One sentence, three policies. The predictions are scripted; wrong guesses are underlined.\n")
     play(WaitK(3), "wait-3: fixed, must write after three words", console, pause)
     play(Adaptive(linear_thresholds(0.9, 0.3, 1, 8)), "adaptive: writes when sure, reads when not", console, pause)
     play(FullSentence(), "full sentence: reads everything first", console, pause)
-    console.print("Next: train a toy set and translate with it, see 'Train your own' in README.md")
+    console.print("Next: train a toy set (see 'Train your own' in README.md), then type into")
+    console.print("  hf-simultaneous translate --model runs/toy/set --show", highlight=False)
+
+
+def translate_all(model: str, console: Console, pause: float) -> None:
+    """The same with real models: a sentence arrives word by word, under each policy."""
+    generator, own = load(Request(model=model))
+    titles = {"wait-3": WaitK(3), "adaptive": own, "full sentence": FullSentence()}
+    for title, policy in titles.items():
+        console.print(title, style="bold")
+        show(TextSession(generator, policy=policy).stream(_spoken(SENTENCE, pause)), LiveView(console))
+    console.print("Next: type into  hf-simultaneous translate --show", highlight=False)
+
+
+def _spoken(text: str, pause: float) -> Iterator[str]:
+    for word in text.split():
+        time.sleep(2 * pause)
+        yield word

@@ -324,10 +324,8 @@ class SimultaneousMTModel(MarianMTModel):
     @classmethod
     def from_marian(cls, marian: MarianMTModel) -> "SimultaneousMTModel":
         """A Marian model as ours, with the `prefix` encoder; the two share their weights."""
-        fields = MarianConfig.__dataclass_fields__
-        config = {name: value for name, value in marian.config.to_dict().items() if name in fields}
         with torch.device("meta"):
-            model = cls(SimultaneousConfig(**config))
+            model = cls(SimultaneousConfig(**marian_fields(marian.config)))
         model.load_state_dict(marian.state_dict(), assign=True)
         model.tie_weights()
         model.set_attn_implementation(marian.config._attn_implementation)
@@ -341,12 +339,16 @@ class SimultaneousMTModel(MarianMTModel):
                 "Marian's encoder is bidirectional; this model has encoder_attention='causal' and would translate "
                 "differently. Train with encoder_attention='prefix' to save as Marian"
             )
-        fields = MarianConfig.__dataclass_fields__
-        config = MarianConfig(**{name: value for name, value in self.config.to_dict().items() if name in fields})
-        marian = MarianMTModel(config).to(device=self.device, dtype=self.dtype)
+        marian = MarianMTModel(MarianConfig(**marian_fields(self.config))).to(device=self.device, dtype=self.dtype)
         marian.load_state_dict(self.state_dict())
         marian.generation_config = copy.deepcopy(self.generation_config)
         return marian.train(self.training)
+
+
+def marian_fields(config: MarianConfig) -> dict[str, Any]:
+    """What a configuration of Marian's or ours says about a Marian model."""
+    fields = set(MarianConfig.__dataclass_fields__) - {"model_type"}
+    return {name: value for name, value in config.to_dict().items() if name in fields}
 
 
 def kept_layers(module: MarianPreTrainedModel) -> list[nn.Module]:

@@ -129,6 +129,8 @@ def test_a_model_of_ours_becomes_a_marian_of_its_own(tmp_path):
     assert torch.equal(ours(source, decoder_input_ids=target, wait_k="full").logits, expected)
     assert tiny_model(dtype=torch.float64).train().to_marian().dtype == torch.float64
     assert ours.train().to_marian().training
+    assert theirs.config.model_type == "marian"
+    assert SimultaneousMTModel.from_marian(theirs).config.model_type == "simultaneous-mt"
 
 
 @pytest.mark.parametrize("overrides", [TOKENS, MARIANS["another target vocabulary"], MARIANS["untied"]])

@@ -1,0 +1,156 @@
+"""Text arriving on a pipe or a keyboard, and text events shown on a terminal or a pipe, each the moment it is there.
+
+Knows files and terminals; the translating is done by the session it is given.
+"""
+
+import json
+import os
+import select
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+from .metrics import AL, Metric, Sentence, latency
+
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from .translation import TextEvent, TextSession
+
+
+def arriving(descriptor: int, tick: float | None = None) -> Iterator[bytes]:
+    """What is there to be read, without waiting for more; b"" each time `tick` seconds have brought nothing."""
+    while True:
+        if tick is not None and not select.select([descriptor], [], [], tick)[0]:
+            yield b""
+        elif fragment := os.read(descriptor, 65536):
+            yield fragment
+        else:
+            return
+
+
+def follow(session: "TextSession", fragments: Iterable[bytes], *, lines: bool = False) -> "Iterator[TextEvent]":
+    """Translate fragments as they come. An empty line ends a sentence; with `lines`, every line does."""
+    empty = True
+    for fragment in fragments:
+        if not fragment:
+            yield from session.poll()
+        for line in fragment.splitlines(keepends=True):
+            yield from session.push_text(line)
+            empty = empty and not line.strip()
+            if line.endswith(b"\n"):
+                if lines or empty:
+                    yield from session.flush()
+                empty = True
+    yield from session.flush()
+
+
+class View(Protocol):
+    """Where events are shown."""
+
+    def show(self, event: "TextEvent") -> None: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class PlainView:
+    """The translation, word by word; a line for each sentence."""
+
+    out: TextIO
+
+    def show(self, event: "TextEvent") -> None:
+        if event.action != "READ":
+            self.out.write(str(event) if event.action == "WRITE" else "\n")
+            self.out.flush()
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class JsonView:
+    """A JSON object for every event, a line each."""
+
+    out: TextIO
+
+    def show(self, event: "TextEvent") -> None:
+        self.out.write(json.dumps(event.to_dict(), ensure_ascii=False) + "\n")
+        self.out.flush()
+
+    def close(self) -> None:
+        pass
+
+
+class TwoLines:
+    """What was read above what was written, each written word under the moment it was written."""
+
+    def __init__(self) -> None:
+        from rich.text import Text
+
+        self.above, self.below = Text(no_wrap=True), Text(no_wrap=True)
+
+    def read(self, word: str) -> None:
+        self.above.append(word, style="cyan")
+
+    def write(self, word: str, *, spaced: bool, style: str = "bold green") -> None:
+        gap = max(self.above.cell_len - self.below.cell_len, int(spaced))
+        self.below.append(" " * gap).append(word, style=style)
+
+    def lines(self, width: int) -> "Text":
+        """Both lines, folded together where they are longer than the terminal is wide."""
+        from rich.text import Text
+
+        marks, room = ("  READ  ", "  WRITE "), max(10, width - 9)
+        folded = []
+        for start in range(0, max(1, len(self.above), len(self.below)), room):
+            for mark, line in zip(marks, (self.above, self.below), strict=True):
+                folded.append(Text(mark, style="dim").append_text(line[start : start + room]))
+        return Text("\n").join(folded)
+
+
+@dataclass
+class LiveView:
+    """Both lines growing in the terminal, and each sentence's Average Lagging when it is over."""
+
+    console: "Console"
+    _lines: TwoLines = field(default_factory=TwoLines)
+    _delays: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        from rich.live import Live
+
+        self._live = Live(console=self.console, auto_refresh=False)
+        self._live.start()
+
+    def show(self, event: "TextEvent") -> None:
+        if event.action == "READ":
+            self._lines.read(str(event))
+        elif event.action == "WRITE":
+            self._lines.write(event.text, spaced=event.spaced)
+            self._delays.append(event.delay)
+        self._live.update(self._lines.lines(self.console.width), refresh=True)
+        if event.action == "END":
+            self._sentence_is_over(event.delay)
+
+    def _sentence_is_over(self, source_words: int) -> None:
+        lagging = latency(Sentence(tuple(self._delays), source_words), Metric(AL.name, unit="word")).value
+        picture = self._lines.lines(self.console.width)
+        self._live.update(picture.append(f"\n  Average Lagging {lagging:.2f} words\n\n", style="dim"), refresh=True)
+        self._live.stop()
+        self._lines, self._delays = TwoLines(), []
+        self.__post_init__()
+
+    def close(self) -> None:
+        self._live.stop()
+
+
+def play(events: "Iterable[TextEvent]", view: View) -> None:
+    """Show every event as it comes; the terminal is given back as it was, whatever happens."""
+    try:
+        for event in events:
+            view.show(event)
+    finally:
+        view.close()

@@ -1,0 +1,253 @@
+"""Words in, words out: the same words as whole sentences give, each event at its moment, however the text is cut."""
+
+import asyncio
+import dataclasses
+import json
+import math
+import random
+from itertools import islice
+
+import pytest
+
+from hf_simultaneous import AdaptiveWaitKGenerator, FullSentence, TestTimeWaitK, WaitK
+from hf_simultaneous.actions import Write
+from hf_simultaneous.text import SentenceRules
+from hf_simultaneous.translation import TextEvent, TextSession, choose_policy
+from tests.babble import SENTENCES, TEXT, babbler
+
+
+@pytest.fixture(scope="module")
+def generator():
+    return babbler()
+
+
+def untimed(events):
+    return [dataclasses.replace(event, time=0.0) for event in events]
+
+
+def texts(events, action="WRITE"):
+    """What was read or written, sentence by sentence."""
+    sentences = [""]
+    for event in events:
+        if event.action == action:
+            sentences[-1] += str(event)
+        elif event.action == "END":
+            sentences.append("")
+    assert sentences.pop() == "", "every sentence ends"
+    return sentences
+
+
+def whole(generator, sentence, **options):
+    ids = generator.tokenizer(sentence).input_ids
+    return generator.generate([ids], return_dict_in_generate=True, early_stop=False, **options)
+
+
+@pytest.mark.parametrize("policy", [None, WaitK(1), WaitK(3), FullSentence()])
+def test_words_come_out_as_whole_sentences_give_them(generator, policy):
+    events = list(TextSession(generator, policy=policy).stream(TEXT.split()))
+    assert texts(events, "READ") == SENTENCES
+    for sentence, written in zip(SENTENCES, texts(events), strict=True):
+        output = whole(generator, sentence, policy=policy)
+        assert written == generator.tokenizer.decode(output.sequences[0], skip_special_tokens=True).strip()
+
+
+def test_an_event_knows_its_lag_its_probability_and_both_delays(generator):
+    events = [e for e in TextSession(generator).stream(SENTENCES[1]) if e.action == "WRITE"]
+    output = whole(generator, SENTENCES[1])
+    tokens = [action.token for action in output.actions[0] if isinstance(action, Write)]
+    entries = generator.tokenizer.convert_ids_to_tokens(tokens)
+    starts = [place for place, entry in enumerate(entries) if entry.startswith("▁")]
+    assert len(starts) >= 3
+    assert len(starts) < len(output.delays[0]), "some word has several tokens"
+    assert [event.k for event in events] == [output.lags[0][start] for start in starts]
+    ends = [*starts[1:], len(output.delays[0])]
+    words = [output.probabilities[0][start:end] for start, end in zip(starts, ends, strict=True)]
+    assert [e.probability for e in events] == pytest.approx([math.prod(word) for word in words], rel=1e-4)
+    # A word is shown when the next begins, the last with </s>: that moment is its delay.
+    shown = [*output.delays[0], len(generator.tokenizer(SENTENCES[1]).input_ids) - 1]
+    assert [event.delay_tokens for event in events] == [shown[end] for end in ends]
+    ids = generator.tokenizer(SENTENCES[1])
+    assert [event.delay for event in events] == [ids.word_ids()[e.delay_tokens - 1] + 1 for e in events]
+
+
+def test_a_read_carries_its_word_once_however_many_tokens_it_has(generator):
+    reads = [event for event in TextSession(generator).stream(SENTENCES[1]) if event.action == "READ"]
+    assert [event.text for event in reads] == SENTENCES[1].split()
+    assert [event.delay for event in reads] == list(range(1, 9))
+    assert reads[0].k == 0
+    assert reads[0].probability is None
+    assert any(event.probability is not None for event in reads[1:])
+
+
+def test_words_come_out_before_the_sentence_is_over(generator):
+    session = TextSession(generator, policy=WaitK(1))
+    seen = []
+    for number, word in enumerate(SENTENCES[1].split(), start=1):
+        events = list(session.push_word(word))
+        assert all(event.delay == number for event in events)
+        seen += [event.text for event in events if event.action == "WRITE"]
+        assert len(seen) >= (number > 2), f"nothing after {number} words"
+
+
+def test_every_fragmentation_gives_the_same_events(generator):
+    expected = untimed(TextSession(generator).stream(TEXT.split()))
+    cut = random.Random(3)
+    for _ in range(5):
+        session, left, events = TextSession(generator), TEXT, []
+        while left:
+            size = cut.randint(1, 9)
+            events += session.push_text(left[:size] if size % 2 else left[:size].encode())
+            left = left[size:]
+        assert untimed([*events, *session.flush()]) == expected
+
+
+def test_a_transcript_that_grows(generator):
+    session, events, words = TextSession(generator), [], TEXT.split()
+    for count in range(1, len(words) + 1):
+        events += session.push_transcript(" ".join(words[:count]))
+    assert texts([*events, *session.flush()], "READ") == SENTENCES
+    with pytest.raises(ValueError, match="the source changed what it had sent"):
+        session.push_transcript("Der Hund")
+
+
+def test_what_one_reader_leaves_undone_the_next_does_first(generator):
+    expected = untimed(TextSession(generator).stream(TEXT))
+    session, events = TextSession(generator), []
+    for word in TEXT.split():
+        events += islice(session.push_word(word), 1)
+    assert len(events) < len(expected)
+    assert untimed([*events, *session.flush()]) == expected
+
+
+def test_a_closed_session_says_so_and_ends_its_iterators(generator):
+    session = TextSession(generator)
+    events = session.push_text(TEXT)
+    assert next(events).action == "READ"
+    session.close()
+    assert list(events) == []
+    with pytest.raises(ValueError, match="this session is closed; open another"):
+        session.push_word("Haus")
+
+
+def test_a_stream_closes_its_session(generator):
+    session = TextSession(generator)
+    next(events := session.stream(TEXT))
+    events.close()
+    with pytest.raises(ValueError, match="closed"):
+        session.flush()
+
+
+def test_a_string_is_text_and_not_its_letters(generator):
+    assert untimed(TextSession(generator).stream(TEXT)) == untimed(TextSession(generator).stream(TEXT.split()))
+
+
+def test_silence_ends_a_sentence(generator):
+    now = [0.0]
+    session = TextSession(generator, sentences=SentenceRules(silence=2.0), clock=lambda: now[0])
+    list(session.push_word("Haus"))
+    now[0] = 1.9
+    assert list(session.poll()) == []
+    now[0] = 2.5
+    events = list(session.poll())
+    assert events[-1] == TextEvent("END", "", None, None, 2.5, 1, 1)
+
+
+def test_a_model_that_wants_to_end_early_must_not_swallow_the_rest():
+    eager = babbler()
+    for model in eager.models.values():
+        model.final_logits_bias[:, eager.tokenizer.eos_token_id] = 100.0
+    events = list(TextSession(eager, policy=WaitK(1)).stream(SENTENCES[1]))
+    assert texts(events, "READ") == [SENTENCES[1]]
+    assert len([event for event in events if event.action == "WRITE"]) >= 3
+    stopped = untimed(TextSession(eager, policy=WaitK(1), early_stop=True).stream(TEXT))
+    assert texts(stopped, "READ") == ["Das", "Wir", "Und"], "each sentence is over after one word"
+    assert texts(stopped) == ["", "", ""]
+
+
+def test_a_word_with_more_tokens_than_the_models_have_places_is_translated_in_parts(generator):
+    rules = SentenceRules(max_word=10_000)
+    events = list(TextSession(generator, sentences=rules, policy=WaitK(1)).stream(["x" * 200, "Haus"]))
+    assert texts(events, "READ")[-1].endswith("Haus")
+    assert max(event.delay_tokens for event in events) == generator.position_limit - 1
+    assert [event.action for event in events].count("END") > 3
+
+
+@pytest.mark.parametrize("source", [[], "", " \n", ["\x00"]])
+def test_nothing_gives_nothing(generator, source):
+    assert list(TextSession(generator).stream(source)) == []
+
+
+@pytest.mark.parametrize("text", ["...", "?!", "\ufffd", "x" * 10_000, b"\xff\xfe Haus".decode(errors="replace")])
+def test_odd_text_is_translated_like_any_other(generator, text):
+    events = list(TextSession(generator, policy=FullSentence(), max_new_tokens=1).stream(text))
+    assert events[-1].action == "END"
+    assert "".join(texts(events, "READ")).replace(" ", "") == text.replace(" ", "")
+
+
+def test_chinese_has_no_spaces(generator):
+    events = list(TextSession(generator).stream("今天好。", fragments=True))
+    assert texts(events, "READ") == ["今天好。"]
+
+
+def test_asynchronous_code_gets_the_same(generator):
+    expected = untimed(TextSession(generator).stream(TEXT))
+
+    async def arriving():
+        for word in TEXT.split():
+            await asyncio.sleep(0)
+            yield word
+
+    async def collect(source):
+        return untimed([event async for event in TextSession(generator).astream(source)])
+
+    async def together():
+        return await asyncio.gather(*(collect(source) for source in (arriving(), TEXT.split(), TEXT, arriving())))
+
+    assert asyncio.run(together()) == [expected] * 4
+
+
+def test_sessions_side_by_side_do_not_mix(generator):
+    expected = untimed(TextSession(generator).stream(SENTENCES[0]))
+    sessions = [TextSession(generator) for _ in range(20)]
+    events = [[] for _ in sessions]
+    for word in SENTENCES[0].split():
+        for session, heard in zip(sessions, events, strict=True):
+            heard += session.push_word(word)
+    for session, heard in zip(sessions, events, strict=True):
+        assert untimed([*heard, *session.flush()]) == expected
+
+
+def test_an_event_becomes_json(generator):
+    event = next(TextSession(generator).stream(TEXT))
+    assert TextEvent(**json.loads(json.dumps(event.to_dict()))) == event
+
+
+def test_a_generator_without_a_tokenizer_takes_no_text(generator):
+    with pytest.raises(ValueError, match=r"no tokenizer, so it cannot take text. Pass one to AdaptiveWaitKGenerator"):
+        TextSession(AdaptiveWaitKGenerator(generator.models))
+
+
+def test_policies_by_name(generator):
+    assert choose_policy(generator) is generator.policy
+    assert choose_policy(generator, "adaptive") is generator.policy
+    assert choose_policy(generator, k=3) == choose_policy(generator, "wait-k", k=3) == WaitK(3)
+    assert choose_policy(generator, "test-time-wait-k", k=3) == TestTimeWaitK(3)
+    assert choose_policy(generator, "full") == FullSentence()
+    thresholds = choose_policy(generator, rho=(1, 0.4)).thresholds
+    assert list(thresholds) == list(generator.thresholds)
+    assert (thresholds[1], thresholds[4]) == (1, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "wait"}, "policy must be one of adaptive, wait-k, .*; got 'wait'"),
+        ({"name": "wait-k"}, "they need one; got wait-k with k=None"),
+        ({"name": "adaptive", "k": 3}, "got adaptive with k=3"),
+        ({"name": "full", "rho": (1, 0)}, "of the adaptive policy; got full"),
+        ({"rho": (1,)}, "rho is two thresholds"),
+    ],
+)
+def test_policies_that_do_not_fit_are_refused(generator, options, message):
+    with pytest.raises(ValueError, match=message):
+        choose_policy(generator, **options)
