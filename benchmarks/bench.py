@@ -128,7 +128,7 @@ def versions() -> dict[str, str | None]:
 def run(size: str, quick: bool, console: Console) -> dict[str, Any]:
     """Everything, as the dictionary that is written to bench.json."""
     cores = torch.get_num_threads()
-    repeats = 2 if quick else 7
+    repeats = 2 if quick else 5
     models = make_models(size)
     jobs = standard_jobs(models, 28)
     yardstick = ctranslate2_job(models, 28)

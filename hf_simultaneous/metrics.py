@@ -226,7 +226,7 @@ def latency(sentence: Sentence, metric: Metric = AL) -> Score:
 
 def corpus_latency(sentences: Sequence[Sentence], metric: Metric = AL) -> Score:
     """The mean over sentences, plain or weighted by source length as `metric.mean` says."""
-    return _latency_system(sentences, metric).score
+    return latency_system(sentences, metric).score
 
 
 def _value(sentence: Sentence, metric: Metric) -> float:
@@ -288,7 +288,7 @@ _FORMULAS: dict[str, Callable[[Sequence[int], int, int], float]] = {
 
 
 @dataclass(frozen=True)
-class _System:
+class System:
     """All that resampling needs: one row a sentence, and a function from the rows' sum to the score."""
 
     score: Score
@@ -296,13 +296,13 @@ class _System:
     score_of: Callable[[Sequence[float]], float]
 
 
-def _latency_system(sentences: Sequence[Sentence], metric: Metric) -> _System:
+def latency_system(sentences: Sequence[Sentence], metric: Metric) -> System:
     _require(len(sentences) >= 1, "sentences must hold at least one; got none. Check that the corpus was read")
     weights = [1 if metric.mean == "plain" else sentence.source_len for sentence in sentences]
     rows = [(w * _value(sentence, metric), w) for w, sentence in zip(weights, sentences, strict=True)]
     value = _ratio([sum(column) for column in zip(*rows, strict=True)])
     empty = sum(not sentence.delays for sentence in sentences)
-    return _System(Score(metric.name, value, metric.signature, len(sentences), empty), rows, _ratio)
+    return System(Score(metric.name, value, metric.signature, len(sentences), empty), rows, _ratio)
 
 
 def _ratio(sums: Sequence[float]) -> float:
@@ -313,7 +313,7 @@ def bootstrap_latency(
     sentences: Sequence[Sentence], metric: Metric = AL, bootstrap: Bootstrap = RESAMPLE_1000
 ) -> Interval:
     """The corpus latency with its confidence interval."""
-    return _interval(_latency_system(sentences, metric), bootstrap)
+    return _interval(latency_system(sentences, metric), bootstrap)
 
 
 def compare_latency(
@@ -327,19 +327,19 @@ def compare_latency(
         f"both systems must have the same sentences; got {len(first)} and {len(second)}, and source or reference "
         f"length differ at index {unlike}. Keep empty hypotheses in, and use one order and one unit",
     )
-    return _comparison(_latency_system(first, metric), _latency_system(second, metric), bootstrap)
+    return _comparison(latency_system(first, metric), latency_system(second, metric), bootstrap)
 
 
 def corpus_bleu(hypotheses: Sequence[str], references: References, bleu: Bleu = BLEU_13A) -> Score:
     """sacreBLEU's corpus score; one reference per sentence is `[references]`. An empty hypothesis matches nothing."""
-    return _bleu_system(hypotheses, references, bleu).score
+    return bleu_system(hypotheses, references, bleu).score
 
 
 def bootstrap_bleu(
     hypotheses: Sequence[str], references: References, bleu: Bleu = BLEU_13A, bootstrap: Bootstrap = RESAMPLE_1000
 ) -> Interval:
     """The corpus BLEU with its confidence interval."""
-    return _interval(_bleu_system(hypotheses, references, bleu), bootstrap)
+    return _interval(bleu_system(hypotheses, references, bleu), bootstrap)
 
 
 def compare_bleu(
@@ -350,10 +350,10 @@ def compare_bleu(
     bootstrap: Bootstrap = RESAMPLE_1000,
 ) -> Comparison:
     """The paired bootstrap test of two systems' BLEU on the same sentences."""
-    return _comparison(_bleu_system(first, references, bleu), _bleu_system(second, references, bleu), bootstrap)
+    return _comparison(bleu_system(first, references, bleu), bleu_system(second, references, bleu), bootstrap)
 
 
-def _bleu_system(hypotheses: Sequence[str], references: References, bleu: Bleu) -> _System:
+def bleu_system(hypotheses: Sequence[str], references: References, bleu: Bleu) -> System:
     from sacrebleu.metrics.bleu import BLEU  # here, so that latency needs nothing beyond the standard library
 
     _require_one_of("tokenize", bleu.tokenize, tuple(BLEU.TOKENIZERS))
@@ -374,7 +374,7 @@ def _bleu_system(hypotheses: Sequence[str], references: References, bleu: Bleu) 
     value = score_of([sum(column) for column in zip(*rows, strict=True)])
     empty = sum(not hypothesis.strip() for hypothesis in hypotheses)
     signature = f"BLEU|{scorer.get_signature().format()}"
-    return _System(Score("BLEU", value, signature, len(hypotheses), empty), rows, score_of)
+    return System(Score("BLEU", value, signature, len(hypotheses), empty), rows, score_of)
 
 
 def _require_parallel(hypotheses: Sequence[str], references: References) -> None:
@@ -391,7 +391,7 @@ def _require_parallel(hypotheses: Sequence[str], references: References) -> None
     )
 
 
-def _resample(systems: Sequence[_System], bootstrap: Bootstrap) -> list[list[float]]:
+def _resample(systems: Sequence[System], bootstrap: Bootstrap) -> list[list[float]]:
     """Each system's scores on every resample; in a resample all systems are given the same sentences."""
     places = range(len(systems[0].rows))
     _require(len(places) >= 2, f"resampling needs at least 2 sentences; got {len(places)}. One says nothing of chance")
@@ -412,12 +412,12 @@ def _bounds(samples: Sequence[float], confidence: float) -> tuple[float, float]:
     return ordered[cut], ordered[-1 - cut]
 
 
-def _interval(system: _System, bootstrap: Bootstrap) -> Interval:
+def _interval(system: System, bootstrap: Bootstrap) -> Interval:
     (samples,) = _resample([system], bootstrap)
     return Interval(system.score, *_bounds(samples, bootstrap.confidence), bootstrap)
 
 
-def _comparison(first: _System, second: _System, bootstrap: Bootstrap) -> Comparison:
+def _comparison(first: System, second: System, bootstrap: Bootstrap) -> Comparison:
     differences = [b - a for a, b in zip(*_resample([first, second], bootstrap), strict=True)]
     observed = second.score.value - first.score.value
     # Around the observed difference the resampled ones spread as chance alone would spread them around 0. The

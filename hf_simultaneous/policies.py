@@ -4,7 +4,7 @@ Each is a frozen value called with a `State` and a `predict` function. None know
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -153,6 +153,38 @@ class WaitIfWorse(_WaitIf):
     def wait(self, here: Prediction, further: Prediction) -> bool:
         after = further.probability if self.compare == "top" else further.probability_of(here.token)
         return after < here.probability
+
+
+NAMES = ("adaptive", "wait-k", "test-time-wait-k", "wait-if-diff", "wait-if-worse", "full")
+
+
+def make_policy(
+    name: str,
+    *,
+    k: int | None = None,
+    rho: Sequence[float] | None = None,
+    k_min: int = 1,
+    k_max: int = 10,
+    start: int = 4,
+    delta: int = 2,
+) -> "WaitK | FullSentence | Adaptive | WaitIfDiff | WaitIfWorse":
+    """A policy by the name that commands and tables use.
+
+    The two wait-k need `k`; adaptive needs `rho`, its thresholds at k_min and k_max; wait-if-* take `start`, `delta`.
+    """
+    if name not in NAMES:
+        raise ValueError(f"policy must be one of {', '.join(NAMES)}; got {name!r}")
+    if (k is not None) != name.endswith("wait-k"):
+        raise ValueError(f"k goes with wait-k and test-time-wait-k, and they need one; got {name} with k={k}")
+    if (rho is not None) != (name == "adaptive") or (rho is not None and len(rho) != 2):
+        raise ValueError(f"rho is two thresholds, the ends, for adaptive, which needs them; got {name}, rho={rho}")
+    if rho is not None:
+        return Adaptive(linear_thresholds(rho[0], rho[1], k_min, k_max))
+    if k is not None:
+        return WaitK(k) if name == "wait-k" else TestTimeWaitK(k)
+    if name == "full":
+        return FullSentence()
+    return (WaitIfDiff if name == "wait-if-diff" else WaitIfWorse)(start, delta)
 
 
 def linear_thresholds(first: float, last: float, k_min: int = 1, k_max: int = 10) -> dict[int, float]:

@@ -12,16 +12,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from .actions import Policy, Write
-from .policies import Adaptive, FullSentence, TestTimeWaitK, WaitK, linear_thresholds
+from .policies import make_policy
 from .text import UNSPACED, Piece, SentenceRules, SourceText, TargetText, Word
 
 
 if TYPE_CHECKING:
     from .generation import AdaptiveWaitKGenerator
     from .loop import Event
-
-
-POLICIES = ("adaptive", "wait-k", "test-time-wait-k", "full")
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,21 +219,11 @@ def choose_policy(
     *,
     k: int | None = None,
     rho: Sequence[float] | None = None,
+    **options: int,
 ) -> Policy:
-    """A policy from plain values: by `name`, or by what is given with it; nothing at all is the set's own.
-
-    `k` belongs to wait-k, `rho` (the first threshold and the last) to the adaptive policy.
-    """
-    if name is None:
-        name = "adaptive" if k is None else "wait-k"
-    if name not in POLICIES:
-        raise ValueError(f"policy must be one of {', '.join(POLICIES)}; got {name!r}")
-    if (k is not None) != name.endswith("wait-k"):
-        raise ValueError(f"k goes with wait-k and test-time-wait-k, and they need one; got {name} with k={k}")
-    if rho is not None and (name != "adaptive" or len(rho) != 2):
-        raise ValueError(f"rho is two thresholds, first and last, of the adaptive policy; got {name} with rho={rho}")
-    if rho is not None:
-        return Adaptive(linear_thresholds(rho[0], rho[1], generator.policy.k_min, generator.policy.k_max))
-    if k is None:
-        return FullSentence() if name == "full" else generator.policy
-    return WaitK(k) if name == "wait-k" else TestTimeWaitK(k)
+    """A policy from plain values (`make_policy`); a `k` alone means wait-k, and no thresholds mean the set's own."""
+    name = name or ("adaptive" if k is None else "wait-k")
+    if name == "adaptive" and k is None and rho is None:
+        return generator.policy
+    own = generator.policy
+    return make_policy(name, k=k, rho=rho, k_min=own.k_min, k_max=own.k_max, **options)

@@ -19,6 +19,7 @@ from hf_simultaneous.policies import (
     WaitK,
     check_thresholds,
     linear_thresholds,
+    make_policy,
 )
 from hf_simultaneous.schedule import visible
 from tests.simulator import EOS, Run, look, sentence, simulate
@@ -364,3 +365,34 @@ def test_adaptive_keeps_its_own_thresholds():
     assert dict(policy.thresholds) == {1: 0.5, 2: 0.25}
     with pytest.raises(TypeError):
         policy.thresholds[1] = 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "policy"),
+    [
+        ("wait-k", {"k": 3}, WaitK(3)),
+        ("test-time-wait-k", {"k": 2}, TestTimeWaitK(2)),
+        ("wait-if-diff", {"start": 6, "delta": 4}, WaitIfDiff(6, 4)),
+        ("wait-if-worse", {}, WaitIfWorse(4, 2)),
+        ("adaptive", {"rho": (1.0, 0.0), "k_max": 4}, Adaptive(linear_thresholds(1.0, 0.0, 1, 4))),
+        ("full", {}, FullSentence()),
+    ],
+)
+def test_policies_by_name(name, options, policy):
+    assert make_policy(name, **options) == policy
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("godot", {}, "policy must be one of adaptive, wait-k, .*; got 'godot'"),
+        ("wait-k", {}, "they need one; got wait-k with k=None"),
+        ("full", {"k": 3}, "got full with k=3"),
+        ("adaptive", {}, "which needs them; got adaptive, rho=None"),
+        ("adaptive", {"rho": (0.5,)}, "rho is two thresholds"),
+        ("full", {"rho": (1, 0)}, "for adaptive, which needs them; got full"),
+    ],
+)
+def test_policies_that_cannot_be_made(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        make_policy(name, **options)

@@ -244,7 +244,7 @@ def test_policies_by_name(generator):
         ({"name": "wait"}, "policy must be one of adaptive, wait-k, .*; got 'wait'"),
         ({"name": "wait-k"}, "they need one; got wait-k with k=None"),
         ({"name": "adaptive", "k": 3}, "got adaptive with k=3"),
-        ({"name": "full", "rho": (1, 0)}, "of the adaptive policy; got full"),
+        ({"name": "full", "rho": (1, 0)}, "for adaptive, which needs them; got full"),
         ({"rho": (1,)}, "rho is two thresholds"),
     ],
 )

@@ -1,0 +1,269 @@
+"""The report of an experiment, made from its logs: tables, figures, examples, and what is said at equal latency.
+
+Knows the folder that `training.run_experiment` fills: `experiment.json` and `runs/<method>/<setting>.jsonl`. It
+decodes nothing; what was scored once is kept beside its log.
+"""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .comparison import EqualLatency, compare_at_equal_al, curve, signature
+from .logs import Line, read_log, write_text
+from .scores import score
+
+
+FACTS = "experiment.json"
+REPORT = "report"
+BASELINE = "wait-k"
+ADAPTIVE = ("single", "top-3", "all")
+COLUMNS = ("bleu", "al", "laal", "ap", "dal", "chrf", "length_ratio", "early_stops", "time_per_token", "al_ca")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One setting of one method: where its log is, and its scores."""
+
+    method: str
+    setting: str
+    log: Path
+    scores: Mapping[str, Any]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.scores.get(name)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What was run, in the order of the protocol, and on what."""
+
+    folder: Path
+    facts: Mapping[str, Any]
+    runs: Sequence[Run]
+
+    def of(self, method: str) -> list[Run]:
+        return [run for run in self.runs if run.method == method]
+
+
+def log_path(folder: Path, method: str, setting: str) -> Path:
+    return folder / "runs" / method / f"{setting}.jsonl"
+
+
+def fingerprint(folder: Path, inputs: Any) -> str:
+    """Changes with the weights in a folder and with what they are given."""
+    digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode())
+    for weights in sorted(folder.rglob("*.safetensors")):
+        digest.update(weights.read_bytes())
+    return digest.hexdigest()
+
+
+def scored(log: Path) -> dict[str, Any]:
+    """The scores of a log: kept beside it, with the log's digest, so that a changed log is scored again."""
+    digest = hashlib.sha256(log.read_bytes()).hexdigest()
+    kept = log.with_suffix(".scores.json")
+    if kept.exists():
+        known = json.loads(kept.read_text(encoding="utf-8"))
+        if known.get("log") == digest:
+            return dict(known["scores"])
+    scores = score(read_log(log)).as_dict()
+    write_text(kept, json.dumps({"log": digest, "scores": scores}, indent=1) + "\n")
+    return scores
+
+
+def load_experiment(folder: str | Path) -> Experiment:
+    """All settings of an experiment whose logs are there."""
+    place = Path(folder)
+    if not (place / FACTS).is_file():
+        raise FileNotFoundError(
+            f"{place} holds no experiment ({FACTS}); make one with python -m training.run_experiment"
+        )
+    facts = json.loads((place / FACTS).read_text(encoding="utf-8"))
+    wanted = [(method, setting) for method, settings in facts["settings"].items() for setting in settings]
+    found = [(m, s, log_path(place, m, s)) for m, s in wanted if log_path(place, m, s).exists()]
+    if not found:
+        raise ValueError(f"{place} has no logs yet; run python -m training.run_experiment first")
+    return Experiment(place, facts, [Run(method, setting, log, scored(log)) for method, setting, log in found])
+
+
+def write_report(folder: str | Path) -> str:
+    """Write `report/` and return its first lines."""
+    experiment = load_experiment(folder)
+    claims = _claims(experiment)
+    report = experiment.folder / REPORT
+    _draw(experiment, report)
+    examples = _write_examples(experiment, report)
+    write_text(report / "scores.csv", _csv(experiment.runs))
+    write_text(report / "equal_al.csv", _claims_csv(claims))
+    head = [_said(method, rows) for method, rows in claims.items()]
+    text = "\n\n".join([_intro(experiment), *head, *_tables(experiment), _times(experiment), *examples]) + "\n"
+    write_text(report / "README.md", text)
+    return "\n".join([*head, f"report: {report}"])
+
+
+def _intro(experiment: Experiment) -> str:
+    facts = experiment.facts
+    wanted = sum(map(len, facts["settings"].values()))
+    signatures = experiment.runs[0].scores["signatures"]
+    lines = [
+        f"# {facts['test']}",
+        f"Set {facts['set']}, {facts['sentences']} sentences. Encoder: {facts['encoder']}; full-sentence baseline: "
+        f"{facts['full_encoder']}. {len(experiment.runs)} of {wanted} settings.",
+        f"`{signatures['bleu']}`  \n`{signatures['al']}`  \n`{signature()}`",
+        "![quality and latency](curves.svg)",
+    ]
+    if facts["full_encoder"] == "causal":
+        lines.insert(2, "**The full-sentence baseline has a causal encoder, which makes it an easy rival.**")
+    return "\n\n".join(lines)
+
+
+def _tables(experiment: Experiment) -> list[str]:
+    return [_table(method, experiment) for method in experiment.facts["settings"] if experiment.of(method)]
+
+
+def _table(method: str, experiment: Experiment) -> str:
+    """In the form of the paper's appendix: hyper-parameters, BLEU, AL; then what it does not print."""
+    encoder = experiment.facts["full_encoder" if method in FULL_MODEL else "encoder"]
+    head = ("hyper-parameters", "BLEU", "95%", "AL", "LAAL", "length", "early stops")
+    rows = [
+        (
+            run.setting,
+            f"{run['bleu']:.2f}",
+            "{:.1f}–{:.1f}".format(*run["intervals"]["bleu"]) if run["intervals"] else "",
+            f"{run['al']:.3f}",
+            f"{run['laal']:.3f}",
+            f"{run['length_ratio']:.3f}",
+            str(run["early_stops"]),
+        )
+        for run in experiment.of(method)
+    ]
+    return f"## {method} (encoder: {encoder})\n\n" + markdown(head, rows)
+
+
+FULL_MODEL = ("test-time-wait-k", "wait-if-diff", "wait-if-worse", "full")
+
+
+def _times(experiment: Experiment) -> str:
+    """The paper's efficiency table: time to predict a token, live, and against wait-3; all others are in the CSV."""
+    shown = [run for run in experiment.runs if run.setting in ("greedy", "k=3") or "=0.4,rho" in run.setting]
+    timed = [run for run in shown if run["time_per_token"] is not None]
+    base = next((run for run in timed if (run.method, run.setting) == (BASELINE, "k=3")), None)
+    rows = [
+        (
+            f"{run.method}, {run.setting}",
+            f"{run['time_per_token'] * 1000:.1f} ms",
+            f"{run['time_per_token'] / base['time_per_token']:.1f}" if base else "",
+            f"{run['al_ca']:.3f}",
+        )
+        for run in timed
+    ]
+    head = ("method", "time per token", "times wait-3", "AL, computing included")
+    return f"## Time per token (encoder: {experiment.facts['encoder']})\n\n" + markdown(head, rows)
+
+
+def markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _csv(runs: Sequence[Run]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["method", "setting", *COLUMNS])
+    writer.writerows([run.method, run.setting, *(run[name] for name in COLUMNS)] for run in runs)
+    return text.getvalue()
+
+
+def _claims(experiment: Experiment) -> dict[str, list[EqualLatency]]:
+    """Each adaptive method against wait-k, wherever both have a point at that latency."""
+    lines = {method: [read_log(run.log) for run in experiment.of(method)] for method in (BASELINE, *ADAPTIVE)}
+    if len(experiment.of(BASELINE)) < 2 or any(len(one) < 2 for settings in lines.values() for one in settings):
+        return {}
+    base = curve(lines[BASELINE])
+    return {m: compare_at_equal_al(base, curve(lines[m])) for m in ADAPTIVE if len(lines[m]) > 1}
+
+
+def _said(method: str, rows: Sequence[EqualLatency]) -> str:
+    if not rows:
+        return f"{method} and wait-k have no latency in common, so they cannot be compared at equal AL."
+    row = min(rows, key=lambda one: abs(one.al - 4.0))
+    side = "over" if row.difference >= 0 else "below"
+    return (
+        f"At equal AL ({row.al:.2f}), {method} {side} wait-k by {abs(row.difference):.2f} BLEU "
+        f"(difference {row.low:+.2f} to {row.high:+.2f}, 95%, paired bootstrap)."
+    )
+
+
+def _claims_csv(claims: Mapping[str, Sequence[EqualLatency]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["method", "al", "wait-k", "bleu", "difference", "low", "high"])
+    for method, rows in claims.items():
+        writer.writerows((method, r.al, r.first, r.second, r.difference, r.low, r.high) for r in rows)
+    return text.getvalue()
+
+
+def _draw(experiment: Experiment, report: Path) -> None:
+    from .plots import draw_curves, draw_grid
+
+    curves = {m: [(run["al"], run["bleu"]) for run in experiment.of(m)] for m in experiment.facts["settings"]}
+    full = curves.pop("full", [])
+    levels = {f"full, {run.setting}": run["bleu"] for run in experiment.of("full")} if full else {}
+    title = f"{experiment.facts['test']}, encoder {experiment.facts['encoder']}"
+    drawn = {method: points for method, points in curves.items() if points}
+    grid = experiment.facts.get("dev_scores")
+    for kind in ("svg", "png"):
+        draw_curves(
+            drawn, report / f"curves.{kind}", levels=levels, apart=("wait-if-diff", "wait-if-worse"), title=title
+        )
+        if grid:
+            scores = {int(k): {int(m): bleu for m, bleu in row.items()} for k, row in grid.items()}
+            draw_grid(scores, report / f"grid.{kind}", title=f"dev, encoder {experiment.facts['encoder']}")
+
+
+def _write_examples(experiment: Experiment, report: Path, count: int = 3) -> list[str]:
+    """The same few sentences under a fixed and an adaptive policy of about the same latency."""
+    from .plots import draw_path, path_of, write_paths_html
+
+    pair = _alike(experiment)
+    if pair is None:
+        return []
+    lines = [read_log(run.log) for run in pair]
+    chosen = _telling(lines[0], lines[1], count)
+    text, paths = ["## Examples"], []
+    for index in chosen:
+        text.append(f"source: {lines[0][index].source}  \nreference: {lines[0][index].reference}")
+        for run, log in zip(pair, lines, strict=True):
+            title = f"{run.method} {run.setting}"
+            paths.append(path_of(log[index], f"{title}, sentence {index + 1}"))
+            picture = f"example-{index + 1}-{run.method}.svg"
+            draw_path(paths[-1], report / picture)
+            text.append(f"{title}: {log[index].hypothesis}\n\n![READ and WRITE]({picture})")
+    write_paths_html(paths, report / "examples.html", "Examples: READ and WRITE")
+    return ["\n\n".join(text)] if chosen else []
+
+
+def _alike(experiment: Experiment) -> tuple[Run, Run] | None:
+    """wait-3, or what there is of wait-k, and the adaptive setting that is nearest to its latency."""
+    fixed = sorted(experiment.of(BASELINE), key=lambda run: run.setting != "k=3")
+    adaptive = [run for method in ADAPTIVE for run in experiment.of(method)]
+    if not fixed or not adaptive:
+        return None
+    return fixed[0], min(adaptive, key=lambda run: abs(run["al"] - fixed[0]["al"]))
+
+
+def _telling(first: Sequence[Line], second: Sequence[Line], count: int) -> list[int]:
+    """The first sentences of middle length that the two translate differently; chosen by rule, not by taste."""
+    fits = [
+        one.index
+        for one, other in zip(first, second, strict=True)
+        if one.word_delays
+        and other.word_delays
+        and one.hypothesis != other.hypothesis
+        and 6 <= one.source_length <= 25
+    ]
+    return fits[:count]

@@ -1,0 +1,340 @@
+"""Evaluation on tiny random models: what is logged, what is scored from the log, and every refusal."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from hf_simultaneous import (
+    Adaptive,
+    AdaptiveWaitKGenerator,
+    FullSentence,
+    TestTimeWaitK,
+    WaitIfDiff,
+    WaitIfWorse,
+    WaitK,
+    linear_thresholds,
+)
+from hf_simultaneous.alignments import Anticipation, anticipation, read_alignments
+from hf_simultaneous.evaluation import Decoding, decode_corpus, describe, evaluate
+from hf_simultaneous.logs import Line, read_log, write_instances, write_log
+from hf_simultaneous.metrics import Bootstrap
+from hf_simultaneous.scores import Scoring, computation_aware_al, score, scores_from_log
+from tests.tiny import TALKATIVE, VOCABULARY, tiny_model
+
+
+QUIET = Decoding(batch_size=4, timed=2, progress=False)
+QUICK = Scoring(bootstrap=Bootstrap(20))
+ROOT = Path(__file__).parent.parent
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(2, 9, (count,), generator=generator).tolist()
+    return [
+        " ".join(f"w{n}" for n in torch.randint(3, VOCABULARY, (length,), generator=generator).tolist())
+        for length in lengths
+    ]
+
+
+SOURCE, REFERENCE = sentences(11, 1), sentences(11, 2)
+
+
+@pytest.fixture(scope="module")
+def generator(tokenizer):
+    models = {k: tiny_model(seed=k or 9, encoder_attention="causal", wait_k=k, **TALKATIVE) for k in (1, 2, None)}
+    models[None] = tiny_model(seed=9, **TALKATIVE)
+    return AdaptiveWaitKGenerator(models, tokenizer, linear_thresholds(0.9, 0.1, 1, 3))
+
+
+def line(**changes) -> Line:
+    values = {
+        "index": 0,
+        "sentences": 1,
+        "source": "das alte Haus",
+        "references": ("the old house",),
+        "hypothesis": "the house",
+        "actions": "RRWRWRW",
+        "delays": (2, 3),
+        "contexts": (1, 2),
+        "lags": (2, 2),
+        "probabilities": (0.5, None),
+        "source_length": 3,
+        "reference_length": 3,
+        "word_delays": (3, 3),
+    }
+    return Line(**{**values, **changes})
+
+
+POLICIES = [WaitK(2), TestTimeWaitK(1), WaitIfDiff(2, 1), WaitIfWorse(1, 2), None, FullSentence()]
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_lines_say_what_the_generator_did_and_scores_come_back_from_the_log(generator, policy, tmp_path):
+    result = evaluate(generator, SOURCE, REFERENCE, policy, decoding=QUIET, scoring=QUICK, log=tmp_path / "log.jsonl")
+    assert [one.source for one in result.lines] == SOURCE
+    for one in result.lines[::3]:
+        ids = generator.tokenizer(one.source).input_ids
+        alone = generator.generate(
+            [ids], policy=policy, return_dict_in_generate=True, max_new_tokens=2 * len(ids) + 20
+        )
+        assert one.delays == tuple(alone.delays[0])
+        assert one.contexts == tuple(alone.contexts[0])
+        assert one.probabilities == pytest.approx(alone.probabilities[0], abs=1e-5)
+        assert one.source_length == len(one.source.split())
+        assert one.reference_length == len(one.reference.split())
+        assert len(one.word_delays) == len(one.hypothesis.split())
+        assert all(0 <= delay <= one.source_length for delay in one.word_delays)
+    assert read_log(tmp_path / "log.jsonl") == list(result.lines)
+    assert scores_from_log(tmp_path / "log.jsonl", QUICK) == result.scores
+    assert result.scores.timed == 2
+    assert result.scores["time_per_token"] > 0
+    assert result.scores["al_ca"] >= 0 or result.scores["al"] < 0
+    assert result.encoder == "wait-1 causal, wait-2 causal, full prefix"
+
+
+def test_every_score_has_its_signature(generator):
+    scores = evaluate(generator, SOURCE, REFERENCE, WaitK(1), decoding=QUIET, scoring=QUICK).scores
+    assert set(scores.signatures) == set(scores.values)
+    assert {"bleu", "chrf", "al", "al_ref", "laal", "ap", "dal", "cw", "al_words", "length_ratio"} <= set(
+        scores.values
+    )
+    assert scores.signatures["al"].startswith("AL|len:hyp|unit:token|eos:no|delays:read")
+    assert "nrefs:1" in scores.signatures["bleu"]
+    assert "seconds-per-token:0.6" in scores.signatures["al_ca"]
+    low, high = scores.intervals["al"]
+    assert low <= scores["al"] <= high
+    flat = scores.as_dict()
+    assert json.loads(json.dumps(flat)) == flat
+    assert flat["sentences"] == 11
+    assert str(scores).startswith("BLEU ")
+    with pytest.raises(KeyError, match="no score 'bleurt'; there are bleu"):
+        scores["bleurt"]
+
+
+def test_several_references_are_scored_together(generator):
+    one = evaluate(generator, SOURCE, REFERENCE, WaitK(1), decoding=QUIET, scoring=QUICK)
+    streams = [REFERENCE, [each.hypothesis for each in one.lines]]
+    two = evaluate(generator, SOURCE, streams, WaitK(1), decoding=QUIET, scoring=QUICK)
+    assert two.scores["bleu"] > 99
+    assert "nrefs:2" in two.scores.signatures["bleu"]
+    assert two.scores["laal"] == one.scores["laal"]  # latency counts with the first
+
+
+def test_the_two_counts_of_wait_if_policies(generator):
+    lines = decode_corpus(generator, SOURCE, REFERENCE, WaitIfDiff(1, 2), QUIET)
+    read, context = (score(lines, Scoring(count=count, bootstrap=None)) for count in ("read", "context"))
+    assert context["al"] < read["al"]
+    assert "delays:context" in context.signatures["al"]
+    assert read.intervals == {}
+
+
+def test_full_sentences_with_beams_equal_the_model_s_own_search(generator):
+    lines = decode_corpus(generator, SOURCE, REFERENCE, FullSentence(), replace(QUIET, beams=3))
+    model = generator.models[None]
+    for one in lines[::4]:
+        ids = torch.tensor([generator.tokenizer(one.source).input_ids])
+        found = model.generate(ids, num_beams=3, wait_k="full", max_new_tokens=len(one.actions) - ids.shape[1])
+        assert one.hypothesis == generator.tokenizer.decode(found[0], skip_special_tokens=True)
+        assert set(one.delays) <= {one.source_length}
+    greedy, one_beam = (
+        decode_corpus(generator, SOURCE, REFERENCE, FullSentence(), replace(QUIET, timed=0)) for _ in range(2)
+    )
+    assert greedy == one_beam
+    assert score(lines, QUICK)["al"] == score(greedy, QUICK)["al"]
+
+
+def test_models_without_a_generator_are_evaluated_with_their_tokenizer(generator, tokenizer):
+    model = generator.models[2]
+    result = evaluate({2: model}, SOURCE[:3], REFERENCE[:3], WaitK(2), tokenizer=tokenizer, decoding=QUIET)
+    assert result.lines[0].hypothesis == evaluate(generator, SOURCE[:3], REFERENCE[:3], WaitK(2)).lines[0].hypothesis
+    assert result.encoder == "causal"
+    assert result.policy == "wait-2"
+
+
+def test_computation_counts_where_it_holds_the_speaker_up():
+    # Arrivals at 1, 2, 3 s; the second token is computed for 2 s and so is written after the speaker has finished.
+    late = line(costs=(0, 0, 0.5, 0, 2.0, 0, 0))
+    assert computation_aware_al(late, 1.0) == pytest.approx((2.5 + 5.0 - 1.5) / 2)
+    quick = line(costs=(0,) * 7)
+    assert computation_aware_al(quick, 1.0) == pytest.approx(score([quick], Scoring(bootstrap=None))["al"])
+    silent = line(actions="RRRRW", delays=(), contexts=(), lags=(), probabilities=(), costs=(0,) * 5, word_delays=())
+    assert computation_aware_al(silent, 1.0) == 3
+
+
+def test_policies_in_words():
+    assert [describe(policy) for policy in POLICIES if policy] == [
+        "wait-2",
+        "test-time wait-1",
+        "wait-if-diff, start 2, delta 1",
+        "wait-if-worse, start 1, delta 2",
+        "full sentence",
+    ]
+    assert describe(Adaptive({1: 0.5, 2: 1 / 3})) == "adaptive, 1:0.5 2:0.333"
+    assert describe(len) == "<built-in function len>"
+
+
+BAD = [
+    (([], []), {}, "references must be a list"),
+    ((["w3"], "w3"), {}, "references must be a list"),
+    (([], ["w3"]), {}, "at least one sentence"),
+    ((["w3"], ["w3", "w4"]), {}, "got 1 and 2 in reference 1"),
+    ((["w3", " "], ["w3", "w4"]), {}, "source sentence 2 is empty"),
+    ((["w3", "w4"], ["w3", ""]), {}, "reference sentence 2 is empty"),
+    ((["w3", "w4 " * 70], ["w3", "w4"]), {}, "source sentence 2 has 71 tokens, the models read 64 at most"),
+    ((["w3"], ["w3"]), {"decoding": Decoding(beams=2)}, "beams=2 is for full sentences"),
+]
+
+
+@pytest.mark.parametrize(("texts", "options", "message"), BAD)
+def test_a_corpus_that_does_not_fit_is_refused(generator, texts, options, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(generator, *texts, WaitK(1), **options)
+
+
+def test_a_generator_without_a_tokenizer_is_refused(generator):
+    with pytest.raises(ValueError, match="the generator has no tokenizer"):
+        evaluate(generator.models, ["w3"], ["w3"], WaitK(1))
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 0}, {"beams": 0}, {"timed": -1}])
+def test_decoding_options_are_checked(options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))} must be . or more; got"):
+        Decoding(**options)
+
+
+@pytest.mark.parametrize("options", [{"count": "both"}, {"seconds_per_token": 0}])
+def test_scoring_options_are_checked(options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))} must be .*; got"):
+        Scoring(**options)
+
+
+def test_scoring_needs_sentences_with_as_many_references():
+    with pytest.raises(ValueError, match="at least one sentence to score"):
+        score([])
+    with pytest.raises(ValueError, match=r"same number of references, one or more; got \[1, 2\]"):
+        score([line(), line(references=("a", "b"))])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lags": (1,)}, "one value for each written token"),
+        ({"delays": (1, 3)}, "do not follow from 'RRWRWRW'"),
+        ({"actions": "RRXW"}, "written with R and W; got 'X'"),
+        ({"costs": (1.0,)}, "a time for each of the 7 actions; got 1"),
+    ],
+)
+def test_a_line_that_contradicts_itself_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        line(**changes)
+
+
+def test_a_damaged_log_is_named_with_its_line(tmp_path):
+    log = tmp_path / "log.jsonl"
+    lines = [line(index=index, sentences=3) for index in range(3)]
+    write_log(log, lines)
+    assert read_log(log) == lines
+    whole = log.read_text()
+    rows = whole.splitlines(keepends=True)
+    damages = {
+        "line 3 is no JSON": whole[:-30],
+        "got 2 lines, the last of sentence 1": "".join(rows[:2]),
+        "is empty": "",
+        "line 1 lacks .*actions": "{}\n",
+        "line 1 lacks .*source": "[]\n",
+        "line 1: .*do not follow": whole.replace("[2, 3]", "[1, 3]", 1),
+        "line 1: ": rows[0].replace('"delays": [2, 3]', '"delays": 7'),
+    }
+    for message, text in damages.items():
+        log.write_text(text)
+        with pytest.raises(ValueError, match=message):
+            read_log(log)
+
+
+def test_instances_are_what_simuleval_reads(tmp_path):
+    write_instances(tmp_path / "instances.log", [line()])
+    (instance,) = map(json.loads, (tmp_path / "instances.log").read_text().splitlines())
+    assert instance == {
+        "index": 0,
+        "prediction": "the house",
+        "delays": [3, 3],
+        "elapsed": [3, 3],
+        "prediction_length": 2,
+        "reference": "the old house",
+        "source": ["das", "alte", "Haus"],
+        "source_length": 3,
+    }
+    with pytest.raises(ValueError, match="sentence 0 has no delays in words"):
+        write_instances(tmp_path / "instances.log", [line(word_delays=None)])
+
+
+def test_anticipation_counts_words_before_their_source(tmp_path):
+    (tmp_path / "gold.wa").write_text("0-0 1-1 2-2\n")
+    gold = read_alignments(tmp_path / "gold.wa")
+    assert gold == [{0: 0, 1: 1, 2: 2}]
+    # "house" matches reference word 2, whose source word is the third: written after 2 words it was guessed.
+    assert anticipation([line(word_delays=(2, 2))], gold) == Anticipation(1, 2, 2)
+    assert anticipation([line(word_delays=(1, 3))], gold).rate == 0
+    assert anticipation([line(hypothesis="a car")], gold).rate is None
+    assert "judged:1/2" in anticipation([line(word_delays=(2, 2), hypothesis="The car")], gold).signature
+
+
+def test_a_slip_of_the_hand_in_the_alignments_is_passed_over():
+    gold = [{0: 0, 1: 1, 2: 2}] * 9 + [{0: 0, 9: 9}]
+    assert anticipation([line(word_delays=(2, 2))] * 10, gold) == Anticipation(9, 19, 20)
+
+
+def test_alignments_that_do_not_fit_are_refused(tmp_path):
+    (tmp_path / "gold.wa").write_text("0-0\n1 2 S\n")
+    with pytest.raises(ValueError, match="line 2: an alignment is written as 0-0 2-1.*got '1'"):
+        read_alignments(tmp_path / "gold.wa")
+    with pytest.raises(ValueError, match="each of the 1 sentences; got 2"):
+        anticipation([line()], [{}, {}])
+    with pytest.raises(ValueError, match="1 of 1 aligned words are outside their sentences"):
+        anticipation([line()], [{0: 7}])
+    with pytest.raises(ValueError, match="no delays in words"):
+        anticipation([line(word_delays=None)], [{}])
+
+
+SHARED = """
+import sys
+import torch
+from transformers import AutoTokenizer
+from hf_simultaneous import AdaptiveWaitKGenerator
+from hf_simultaneous.evaluation import Decoding, evaluate
+from hf_simultaneous.scores import Scoring
+from tests.test_evaluation import REFERENCE, SOURCE
+torch.set_num_threads(1)
+generator = AdaptiveWaitKGenerator.from_pretrained(sys.argv[1])
+decoding = Decoding(batch_size=2, timed=0, progress=False)
+decode, counts = generator.generate, []
+generator.generate = lambda ids, **options: counts.append(len(ids)) or decode(ids, **options)
+evaluate(generator, SOURCE, REFERENCE, decoding=decoding, scoring=Scoring(bootstrap=None), log=sys.argv[2])
+print("decoded", sum(counts), flush=True)
+"""
+
+
+@pytest.mark.system
+def test_processes_share_a_corpus_and_give_what_one_gives(generator, tmp_path):
+    (tmp_path / "shared.py").write_text(SHARED)
+    generator.save_pretrained(tmp_path / "set")
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    outcome = subprocess.run(
+        [*launch, tmp_path / "shared.py", tmp_path / "set", tmp_path / "log.jsonl"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    shares = [int(line.split()[1]) for line in outcome.stdout.splitlines() if line.startswith("decoded")]
+    assert sorted(shares) == [5, 6]
+    alone = decode_corpus(generator, SOURCE, REFERENCE, None, Decoding(batch_size=2, timed=0, progress=False))
+    assert read_log(tmp_path / "log.jsonl") == alone

@@ -1,0 +1,122 @@
+"""The dev grid and the paper's protocol on tiny random models: what is run, what goes on, what is refused."""
+
+import json
+
+import pytest
+
+from hf_simultaneous import AdaptiveWaitKGenerator, linear_thresholds
+from tests.tiny import TALKATIVE, tiny_model
+from training.choose_ensembles import Plan as GridPlan
+from training.choose_ensembles import choose, table
+from training.choose_ensembles import main as choose_ensembles
+from training.run_experiment import METHODS, Plan, settings_of
+from training.run_experiment import main as run_experiment
+
+
+def make_set(folder, tokenizer, ks):
+    models = {k: tiny_model(seed=k or 9, encoder_attention="causal", wait_k=k, **TALKATIVE) for k in ks}
+    AdaptiveWaitKGenerator(models, tokenizer, linear_thresholds(0.9, 0.1, 1, 2)).save_pretrained(folder)
+
+
+@pytest.fixture
+def folder(tokenizer, tmp_path):
+    make_set(tmp_path / "set", tokenizer, (1, 2, None))
+    (tmp_path / "a.de").write_text("w3 w4\nw5 w6 w7\nw8\n")
+    (tmp_path / "a.en").write_text("w4 w3\nw7 w6\nw8\n")
+    return tmp_path
+
+
+def run(folder, *options, name="set"):
+    files = ["--test", str(folder / "a.de"), str(folder / "a.en")]
+    fixed = ["--set", str(folder / name), "--output", str(folder / "out"), "--timed", "1"]
+    return run_experiment([*fixed, *files, *options])
+
+
+def test_the_protocol_has_the_paper_s_settings(tokenizer):
+    generator = AdaptiveWaitKGenerator({10: tiny_model(wait_k=10)}, tokenizer, linear_thresholds(1.0, 0.0))
+    settings = {method: settings_of(method, generator) for method in METHODS}
+    counts = {"wait-k": 10, "test-time-wait-k": 10, "wait-if-diff": 4, "wait-if-worse": 8, "full": 2}
+    assert {m: len(rows) for m, rows in settings.items()} == {"single": 18, "top-3": 18, "all": 18, **counts}
+    assert [row.name for row in settings["wait-if-diff"]][:2] == ["start=4,delta=2", "start=6,delta=2"]
+    assert settings["single"][0].name == "rho1=0.2,rho10=0"
+    assert settings["full"][1].beams == 10
+
+
+def test_each_setting_is_decoded_once_and_the_rest_goes_on(folder, capsys, monkeypatch):
+    monkeypatch.setattr("hf_simultaneous.experiments._draw", lambda *_: None)
+    assert run(folder, "--methods", "wait-k", "full", "--beams", "2") == 0
+    logs = {path: path.stat().st_mtime_ns for path in (folder / "out" / "runs").rglob("*.jsonl")}
+    assert len(logs) == 4
+    (missing, _), *others = sorted(logs.items())
+    whole = missing.read_text()
+    missing.unlink()
+    assert run(folder, "--methods", "wait-k", "full", "--beams", "2") == 0
+    assert [json.loads(line)["hypothesis"] for line in missing.read_text().splitlines()] == [
+        json.loads(line)["hypothesis"] for line in whole.splitlines()
+    ]
+    assert all(path.stat().st_mtime_ns == before for path, before in others)
+    assert "wait-k 2/2 k=2: BLEU" in capsys.readouterr().out
+    assert "Encoder: causal" in (folder / "out" / "report" / "README.md").read_text()
+
+
+def test_another_experiment_s_folder_is_left_alone(folder, capsys, monkeypatch):
+    monkeypatch.setattr("hf_simultaneous.experiments._draw", lambda *_: None)
+    assert run(folder, "--methods", "wait-k") == 0
+    assert run(folder, "--methods", "wait-k", "--limit", "2") == 2
+    assert "holds an experiment with other models or sentences" in capsys.readouterr().err
+
+
+def test_what_the_protocol_cannot_do_is_said(folder, tokenizer, capsys):
+    assert run(folder, "--methods", "top-3") == 2
+    assert "this set has no dev grid" in capsys.readouterr().err
+    assert run(folder, "--methods", "godot") == 2
+    assert "--methods are single, top-3, all, wait-k, " in capsys.readouterr().err
+    make_set(folder / "small", tokenizer, (1, 2))
+    assert run(folder, "--methods", "full", "wait-k", name="small") == 2
+    assert "full need a full-sentence model, and the set has none" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="--test is a source file and one or more references; got 1 file"):
+        Plan(set=folder, test=[folder], output=folder)
+    with pytest.raises(ValueError, match="--dev is a source file and one or more references; got 1 file"):
+        GridPlan(set=folder, dev=[folder])
+
+
+def test_the_grid_is_kept_in_the_set_and_top_3_follows_from_it(folder, capsys):
+    files = ["--dev", str(folder / "a.de"), str(folder / "a.en")]
+    assert choose_ensembles(["--set", str(folder / "set"), *files, "--ensembles", "all"]) == 0
+    assert "wait-2" in capsys.readouterr().out
+    generator = AdaptiveWaitKGenerator.from_pretrained(folder / "set")
+    assert {k: set(row) for k, row in generator.dev_scores.items()} == {1: {1, 2}, 2: {1, 2}}
+    assert generator.ensembles == {1: (1, 2), 2: (1, 2)}
+    assert not (folder / "set" / "dev_grid.json").exists()
+
+
+def test_a_grid_that_was_cut_off_goes_on(folder, monkeypatch):
+    plan = GridPlan(set=folder / "set", dev=[folder / "a.de", folder / "a.en"])
+    whole = choose(plan)
+    import training.choose_ensembles as module
+
+    decode, calls = module.decode_corpus, []
+
+    def cut(*given):
+        calls.append(given)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return decode(*given)
+
+    monkeypatch.setattr(module, "decode_corpus", cut)
+    files = ["--dev", str(folder / "a.de"), str(folder / "a.en")]
+    assert choose_ensembles(["--set", str(folder / "set"), *files]) == 130
+    assert choose(plan) == whole
+    assert len(calls) == 3 + 2
+
+
+def test_a_set_without_wait_k_models_has_no_grid(folder, tokenizer, capsys):
+    AdaptiveWaitKGenerator(tiny_model(), tokenizer).save_pretrained(folder / "full")
+    files = ["--dev", str(folder / "a.de"), str(folder / "a.en")]
+    assert choose_ensembles(["--set", str(folder / "full"), *files]) == 2
+    assert "a grid needs models trained with some k" in capsys.readouterr().err
+
+
+def test_the_table_marks_the_best_three():
+    text = table({1: {1: 10.0, 3: 30.0, 5: 20.0, 7: 40.0}})
+    assert text.splitlines()[1] == "wait-1    10.00    30.00*   20.00*   40.00*"

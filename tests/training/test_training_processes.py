@@ -1,0 +1,160 @@
+"""Several processes: two that share a run, and those of a whole set."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from hf_simultaneous import AdaptiveWaitKGenerator
+from training import train_all
+from training.checked import InputError
+from training.train_all import Plan, main
+
+
+Settings = dict[str, Any]
+Config = Callable[[Settings], str]
+
+
+@pytest.mark.system
+def test_two_processes_do_what_one_does(
+    settings: Settings, config_file: Config, train: Callable[..., int], tmp_path: Path
+) -> None:
+    """Same global batch: losses agree to 1e-5, weights to 1e-4 (sums are taken in another order)."""
+    settings["model"]["dropout"] = 0.0
+    assert train(settings, "multi", tmp_path / "one") == 0
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "training.train_wait_k"]
+    options = ["--config", config_file(settings), "--k", "multi", "--output", str(tmp_path / "two")]
+    subprocess.run([sys.executable, *launch, *options], check=True, timeout=300, stderr=subprocess.DEVNULL)
+    one, two = (json.loads((tmp_path / name / "training.json").read_text())["history"] for name in ("one", "two"))
+    assert len(one) == len(two) == 2
+    for first, second in zip(one, two, strict=True):
+        assert first == pytest.approx(second, abs=1e-5)
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    for name, value in before.items():
+        torch.testing.assert_close(value, after[name], atol=1e-4, rtol=0)
+
+
+def test_steps_that_processes_cannot_share(
+    settings: Settings, train: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    from accelerate import Accelerator
+
+    monkeypatch.setattr(Accelerator, "num_processes", 3)
+    assert train(settings, 2, tmp_path / "run") == 2
+    assert "training.batches_per_step is 2, which 3 processes cannot share equally" in capsys.readouterr().err
+
+
+@pytest.mark.system
+def test_a_set(
+    settings: Settings, config_file: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
+    config, output = config_file({**settings, "set": {"first_threshold": 0.5}}), tmp_path / "out"
+    command = ["--config", config, "--output", str(output), "--ks", "2", "--jobs", "1"]
+    assert main(command) == 0
+    generator = AdaptiveWaitKGenerator.from_pretrained(str(output / "set"))
+    assert list(generator.models) == [2, None]
+    assert generator.thresholds == {2: 0.5}
+    assert (output / "wait-2" / "training.json").is_file()
+    assert json.loads((output / "wait-2" / "training.json").read_text())["init_from"] == str(output / "full")
+
+    assert main(command) == 2
+    assert "is not empty; go on with --resume" in capsys.readouterr().err
+    monkeypatch.setattr(train_all.subprocess, "run", lambda *_, **__: pytest.fail("trained again"))
+    assert main([*command, "--resume"]) == 0
+    said = capsys.readouterr().out
+    assert "full: finished before, 12 steps" in said
+    assert "wait-2: finished before, 4 steps" in said
+
+
+def plan(settings: Settings, config_file: Config, tmp_path: Path, **changes: Any) -> Plan:
+    from training.options import load_config
+
+    path = config_file(settings)
+    values = {"config_file": path, "config": load_config(path), "output": tmp_path / "out", "ks": [1, 3], "jobs": 2}
+    return Plan(**{**values, **changes})
+
+
+class Runs:
+    """Stands in for subprocess.run: takes notes, and leaves the facts of a finished run, or does not."""
+
+    def __init__(self, code: int = 0):
+        self.code, self.commands, self.environments = code, [], []
+
+    def __call__(self, command: list[str], env: dict[str, str], stdout: Any, **_: Any) -> Any:
+        self.commands.append(command)
+        self.environments.append(env)
+        folder = Path(command[command.index("--output") + 1])
+        folder.mkdir()
+        if self.code:
+            stdout.write("error: no disk space\n")
+        else:
+            (folder / "training.json").write_text('{"scores": {}, "steps": 1, "seconds": 1}')
+        return subprocess.CompletedProcess(command, self.code)
+
+
+def test_the_base_comes_first_on_all_cores(
+    settings: Settings, config_file: Config, tmp_path: Path, monkeypatch: Any
+) -> None:
+    runs = Runs()
+    monkeypatch.setattr(train_all.subprocess, "run", runs)
+    monkeypatch.setattr(train_all, "_save_set", lambda _: None)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    train_all.train_all(plan({**settings, "set": {"base": "multi"}}, config_file, tmp_path))
+    ks = [command[command.index("--k") + 1] for command in runs.commands]
+    assert ks[0] == "multi"
+    assert sorted(ks) == ["1", "3", "full", "multi"]
+    assert "--nproc-per-node=2" in runs.commands[0]
+    assert "--init-from" not in runs.commands[0]
+    for command in runs.commands[1:]:
+        assert command[command.index("--init-from") + 1] == str(tmp_path / "out" / "multi")
+    assert {env["OMP_NUM_THREADS"] for env in runs.environments} == {"1"}
+
+
+def test_a_base_whose_steps_cannot_be_shared_uses_threads(
+    settings: Settings, config_file: Config, tmp_path: Path, monkeypatch: Any
+) -> None:
+    runs = Runs()
+    monkeypatch.setattr(train_all.subprocess, "run", runs)
+    monkeypatch.setattr(train_all, "_save_set", lambda _: None)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    train_all.train_all(plan(settings, config_file, tmp_path, jobs=3))
+    assert "torch.distributed.run" not in runs.commands[0]
+    assert [env["OMP_NUM_THREADS"] for env in runs.environments] == ["3", "1", "1"]
+
+
+def test_a_member_that_fails_is_named_and_the_others_go_on(
+    settings: Settings, config_file: Config, tmp_path: Path, monkeypatch: Any
+) -> None:
+    (tmp_path / "out" / "full").mkdir(parents=True)
+    (tmp_path / "out" / "full" / "training.json").write_text('{"scores": {}, "steps": 1, "seconds": 1}')
+    runs = Runs(code=2)
+    monkeypatch.setattr(train_all.subprocess, "run", runs)
+    with pytest.raises(InputError, match="wait-1 failed with exit code 2: no disk space .*; wait-3 failed"):
+        train_all.train_all(plan(settings, config_file, tmp_path, resume=True))
+    assert len(runs.commands) == 2
+
+
+def test_interrupting_calls_off_what_has_not_begun(
+    settings: Settings, config_file: Config, tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train_all.subprocess, "run", interrupt)
+    command = ["--config", config_file(settings), "--output", str(tmp_path / "out"), "--jobs", "1"]
+    assert main(command) == 130
+    assert "--resume" in capsys.readouterr().err
+
+
+def test_wrong_options(settings: Settings, config_file: Config, tmp_path: Path, capsys: Any) -> None:
+    command = ["--config", config_file(settings), "--output", str(tmp_path / "out")]
+    assert main([*command, "--jobs", "0"]) == 2
+    assert "--jobs must be at least 1; got 0" in capsys.readouterr().err
+    assert main([*command, "--ks", "1,1"]) == 2
+    assert "--ks lists different numbers" in capsys.readouterr().err

@@ -1,0 +1,136 @@
+"""Cuts an epoch into batches of about equal numbers of tokens, in an order that (seed, epoch) alone decides.
+
+Knows lengths and k; sees tokens only to pad them. Every process makes the same plan and takes its share of each step.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from datasets import Dataset
+from torch.utils.data import DataLoader
+from transformers import DataCollatorForSeq2Seq, PreTrainedTokenizerBase
+
+from .data import lengths
+
+
+WHOLE_SOURCE = 1_000_000
+"""A k no source is as long as: the full sentence, in a tensor that cannot hold None."""
+
+Batch = dict[str, torch.Tensor]
+
+Example = tuple[int, int | None]
+"""A row of the data set, and its k where one was drawn."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """The batches whose gradients make one update, and the target tokens in all of them together."""
+
+    batches: list[list[Example]]
+    tokens: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """Multi-path training: which k to draw from, and how often."""
+
+    ks: Sequence[int | None]
+    per: str
+
+    def __post_init__(self) -> None:
+        if self.per not in ("sentence", "batch"):
+            raise ValueError(f"k is drawn per 'sentence' or 'batch'; got {self.per!r}")
+
+    def choose(self, batches: list[np.ndarray], rng: np.random.Generator) -> list[list[int | None]]:
+        """A k for every sentence of every batch."""
+        choices = np.array([WHOLE_SOURCE if k is None else k for k in self.ks])
+        if self.per == "batch":
+            return [[int(rng.choice(choices))] * len(batch) for batch in batches]
+        return [rng.choice(choices, len(batch)).tolist() for batch in batches]
+
+
+class Batches:
+    """A split cut into steps; the same cut on every process."""
+
+    def __init__(
+        self,
+        split: Dataset,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        batch_tokens: int,
+        batches_per_step: int = 1,
+        seed: int = 0,
+        draw: Draw | None = None,
+    ):
+        self.rows = _Rows(split)
+        self.source_lengths = lengths(split, "input_ids")
+        self.target_lengths = lengths(split, "labels")
+        self.batch_tokens = batch_tokens
+        self.batches_per_step = batches_per_step
+        self.seed = seed
+        self.draw = draw
+        self.collate = DataCollatorForSeq2Seq(tokenizer, padding=True)
+
+    def epoch(self, number: int) -> list[Step]:
+        """The steps of an epoch. The last is filled up with the epoch's first batches: no process is left idle."""
+        rng = np.random.default_rng((self.seed, number))
+        batches = self._bucket(rng)
+        rng.shuffle(batches)
+        missing = -len(batches) % self.batches_per_step
+        batches += [batches[index % len(batches)] for index in range(missing)]
+        ks: list[list[int | None]] = [[None] * len(batch) for batch in batches]
+        if self.draw is not None:
+            ks = self.draw.choose(batches, rng)
+        examples = [list(zip(batch.tolist(), k, strict=True)) for batch, k in zip(batches, ks, strict=True)]
+        tokens = [int(self.target_lengths[batch].sum()) for batch in batches]
+        share = self.batches_per_step
+        return [Step(examples[i : i + share], sum(tokens[i : i + share])) for i in range(0, len(batches), share)]
+
+    def load(self, steps: Sequence[Step], rank: int = 0, processes: int = 1) -> Iterator[list[Batch]]:
+        """Padded batches of this process, a list for each step."""
+        mine = [step.batches[rank::processes] for step in steps]
+        # A generator of its own: the loader would else draw from the one dropout uses, and a resumed run would differ.
+        loader = iter(
+            DataLoader(
+                self.rows,
+                batch_sampler=[batch for batches in mine for batch in batches],
+                collate_fn=self.collate,
+                generator=torch.Generator(),
+            )
+        )
+        for batches in mine:
+            yield [next(loader) for _ in batches]
+
+    def _bucket(self, rng: np.random.Generator) -> list[np.ndarray]:
+        """Neighbours in length share a batch; which of equals are neighbours is drawn."""
+        order = np.lexsort((rng.random(len(self.rows)), self.target_lengths, self.source_lengths))
+        longest = np.maximum(self.source_lengths, self.target_lengths)[order].tolist()
+        batches, start, width = [], 0, 0
+        for index, length in enumerate(longest):
+            width = max(width, length)
+            if index > start and width * (index - start + 1) > self.batch_tokens:
+                batches.append(order[start:index])
+                start, width = index, length
+        return [*batches, order[start:]]
+
+
+class _Rows:
+    """Rows by number, a batch of them at once: one look into the table and not one for each sentence."""
+
+    def __init__(self, split: Dataset):
+        self.split = split.select_columns(["input_ids", "labels"])
+
+    def __len__(self) -> int:
+        return len(self.split)
+
+    def __getitems__(self, examples: Sequence[Example]) -> list[dict[str, Any]]:
+        table = self.split[[row for row, _ in examples]]
+        pairs = zip(table["input_ids"], table["labels"], examples, strict=True)
+        return [
+            {"input_ids": source, "attention_mask": [1] * len(source), "labels": target}
+            | ({} if k is None else {"wait_k": k})
+            for source, target, (_, k) in pairs
+        ]

@@ -1,0 +1,227 @@
+"""Turns a YAML file into checked options: every wrong key, type or value is named before anything is run.
+
+Knows what the options are called, not what they do: each module that uses a section describes it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from huggingface_hub.errors import StrictDataclassError
+
+from hf_simultaneous import SimultaneousConfig
+
+from .checked import InputError, build, check_keys, kind, names
+from .tokenizer import SMALLEST_VOCABULARY, TokenizerOptions
+
+
+FULL = "full"
+MULTI = "multi"
+TOY = "toy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """Where the sentence pairs come from, and which of them are used."""
+
+    train: str | list[str] | None = None
+    """Two aligned text files `[source, target]`; or one .jsonl, .json, .csv, .tsv or .parquet file; or, with
+    `dataset`, the name of a split. Paths are relative to where the command is run."""
+    dev: str | list[str] | None = None
+    test: str | list[str] | None = None
+    dataset: str | None = None
+    """A dataset on the hub, or a folder `datasets` can load; `toy` generates one."""
+    subset: str | None = None
+    source_column: str = "source"
+    """A dot reaches into a nested column: `translation.de`."""
+    target_column: str = "target"
+    source_language: str = "de"
+    target_language: str = "en"
+    max_tokens: int = 128
+    """Pairs with more tokens than this on either side, `</s>` included, are dropped."""
+    max_ratio: float | None = None
+    """Pairs one side of which has this many times the tokens of the other are dropped."""
+    drop_duplicates: bool = True
+    drop_dev_overlap: bool = False
+    """Drop the training pairs that are in the dev or test set, instead of refusing to start."""
+    description: str | None = None
+    """What the model's card calls the data; name its licence here."""
+    cache: str | None = None
+    """Where tokenised data is kept; by default the cache folder of `datasets`."""
+
+    def __post_init__(self) -> None:
+        for split in ("train", "dev"):
+            if getattr(self, split) is None and self.dataset != TOY:
+                raise ValueError(f"{split} is missing: give two text files [source, target], a data file, or a split")
+        for split in ("train", "dev", "test"):
+            files = getattr(self, split)
+            if isinstance(files, list) and len(files) != 2:
+                raise ValueError(f"{split} as a list is [source file, target file]; got {len(files)} entries")
+            if isinstance(files, list) and self.dataset is not None:
+                raise ValueError(f"with dataset {self.dataset!r}, {split} is the name of a split; got a list of files")
+        _at_least("max_tokens", self.max_tokens, 2)
+        if self.max_ratio is not None:
+            _at_least("max_ratio", self.max_ratio, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """How a model is trained. Counts of steps are counts of weight updates."""
+
+    max_steps: int
+    learning_rate: float
+    """The peak, reached at the end of the warm-up."""
+    warmup_steps: int = 0
+    schedule: Literal["inverse_sqrt", "cosine"] = "inverse_sqrt"
+    """`cosine` ends at zero after the `max_steps` of the config, whatever the command line says."""
+    batch_tokens: int = 4096
+    """A batch holds at most this many tokens on its longer side, padding included."""
+    batches_per_step: int = 1
+    """Batches whose gradients make one step, over all processes: each process takes its share of them, one after the
+    other. The same config is therefore the same training on one process or several."""
+    adam_beta2: float = 0.98
+    weight_decay: float = 0.0
+    clip_norm: float | None = 1.0
+    precision: Literal["auto", "no", "bf16", "fp16"] = "auto"
+    """`auto` is bf16 on GPUs that have it, and full precision everywhere else."""
+    multi_ks: list[int | None] = field(default_factory=lambda: [*range(1, 11), None])
+    """The k that `--k multi` draws from; null is the full sentence."""
+    multi_draw: Literal["sentence", "batch"] = "sentence"
+    evaluate_every: int = 500
+    """Steps between two looks at the dev loss; a checkpoint follows each."""
+    score_every: int | None = None
+    """Steps between two decodings of the dev set for BLEU and AL; null scores at the end only."""
+    score_sentences: int | None = None
+    """Decode only the first so many dev sentences while training; the end decodes them all."""
+    checkpoint_every: int | None = None
+    """Steps between further checkpoints."""
+    keep_checkpoints: int = 2
+    patience: int | None = None
+    """Stop after so many looks at the dev loss without a new best."""
+    log_every: int = 20
+    tracker: Literal["trackio", "tensorboard"] | None = None
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        counts = ["max_steps", "batch_tokens", "batches_per_step", "evaluate_every", "keep_checkpoints", "log_every"]
+        for name in [*counts, "score_every", "score_sentences", "checkpoint_every", "patience"]:
+            if getattr(self, name) is not None:
+                _at_least(name, getattr(self, name), 1)
+        for name in ("warmup_steps", "weight_decay", "seed"):
+            _at_least(name, getattr(self, name), 0)
+        if self.learning_rate <= 0:
+            raise ValueError(f"learning_rate must be above 0; got {self.learning_rate}")
+        if not 0 < self.adam_beta2 < 1:
+            raise ValueError(f"adam_beta2 must lie between 0 and 1; got {self.adam_beta2}")
+        if self.clip_norm is not None and self.clip_norm <= 0:
+            raise ValueError(f"clip_norm must be above 0, or null for no clipping; got {self.clip_norm}")
+        if not self.multi_ks or any(k is not None and k < 1 for k in self.multi_ks):
+            raise ValueError(f"multi_ks lists k of 1 or more, and null for the full sentence; got {self.multi_ks}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetOptions:
+    """The set of models `train_all` makes."""
+
+    ks: list[int] = field(default_factory=lambda: list(range(1, 11)))
+    base: Literal["full", "multi"] = "full"
+    """The model trained first, which all others start from."""
+    first_threshold: float = 0.8
+    """The confidence asked for at the smallest k; it falls in a line to `last_threshold` at the largest."""
+    last_threshold: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.ks or len(set(self.ks)) < len(self.ks) or min(self.ks) < 1:
+            raise ValueError(f"ks lists different k of 1 or more; got {self.ks}")
+        for name in ("first_threshold", "last_threshold"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ValueError(f"{name} is a probability; got {getattr(self, name)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """A whole configuration file."""
+
+    data: DataOptions
+    training: TrainOptions
+    tokenizer: TokenizerOptions = field(default_factory=TokenizerOptions)
+    model: dict[str, Any] = field(default_factory=dict)
+    """`preset`, and fields of `SimultaneousConfig` that differ from it."""
+    finetune: dict[str, Any] = field(default_factory=dict)
+    """Keys of `training` that change when a run starts from another model (`--init-from`)."""
+    set: SetOptions = field(default_factory=SetOptions)
+
+    def for_run(self, *, init_from: str | None, seed: int | None) -> "RunConfig":
+        """The options of one run: those for fine-tuning where there is a model to start from."""
+        changes = dict(self.finetune) if init_from else {}
+        if seed is not None:
+            changes["seed"] = seed
+        return replace(self, training=replace(self.training, **changes))
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def load_config(path: str | Path) -> RunConfig:
+    """Read and check a configuration file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"there is no configuration file {path}; those that ship are in training/configs") from None
+    try:
+        values = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"{path} is not YAML: {error}") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{path} must hold the sections {', '.join(names(RunConfig))}; got {kind(values)}")
+    return parse_config(values, str(path))
+
+
+def parse_config(values: Mapping[str, Any], where: str) -> RunConfig:
+    """Check the sections of a configuration; `where` names it in messages."""
+    config = build(RunConfig, values, where)
+    tuned = build(TrainOptions, {**asdict(config.training), **config.finetune}, where, "finetune")
+    _check_model_keys(config.model, where)
+    try:
+        model_config(config.model, vocab_size=SMALLEST_VOCABULARY)
+    except (ValueError, StrictDataclassError) as error:
+        raise InputError(f"{where}: model: {' '.join(str(error).split())}") from None
+    return replace(config, finetune={key: getattr(tuned, key) for key in config.finetune})
+
+
+def model_config(model: Mapping[str, Any], **fixed: Any) -> SimultaneousConfig:
+    """The model's configuration: a preset, what the `model` section changes, and what the run itself fixes."""
+    changes = {"preset": "tiny", **model, **fixed}
+    return SimultaneousConfig.preset(changes.pop("preset"), **changes)
+
+
+def parse_k(text: str) -> int | str:
+    """`--k`: a number, `full` or `multi`."""
+    if text in (FULL, MULTI):
+        return text
+    if not text.isdecimal() or int(text) < 1:
+        raise InputError(f"--k is a number of 1 or more, {FULL!r} or {MULTI!r}; got {text!r}")
+    return int(text)
+
+
+def parse_ks(text: str) -> list[int]:
+    """`--ks`: numbers with commas between."""
+    ks = [parse_k(part.strip()) for part in text.split(",")]
+    numbers = [k for k in ks if isinstance(k, int)]
+    if len(numbers) < len(ks) or len(set(numbers)) < len(numbers):
+        raise InputError(f"--ks lists different numbers, such as 1,3,5; got {text!r}")
+    return sorted(numbers)
+
+
+def _check_model_keys(model: Mapping[str, Any], where: str) -> None:
+    # The vocabulary, k and special tokens are the run's own; what transformers does not know it would ignore.
+    fixed = {"vocab_size", "decoder_vocab_size", "wait_k", *(f"{t}_token_id" for t in ("pad", "bos", "eos"))}
+    allowed = [f.name for f in fields(SimultaneousConfig) if f.name not in fixed]
+    check_keys(model, ["preset", *allowed], where, "model")
+
+
+def _at_least(name: str, value: float, least: float) -> None:
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}; got {value}")

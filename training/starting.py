@@ -1,0 +1,178 @@
+"""Makes what a run starts from: its folder, its tokeniser and its model, new or taken from another checkpoint.
+
+Knows checkpoints as they are stored; nothing of how training goes on from them.
+"""
+
+import ctypes
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from filelock import FileLock, Timeout
+from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
+
+from hf_simultaneous import SimultaneousConfig, SimultaneousMTModel
+
+from .checked import InputError
+from .finish import CHECKPOINTS, FACTS
+from .options import RunConfig, model_config
+
+
+RUN = "run.json"
+TOKENIZER_FILES = ("tokenizer.json", "source.spm", "vocab.json")
+# What may differ from the checkpoint a run starts from; everything else shapes the weights.
+FREE = (
+    *("dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop"),
+    *("catchup", "encoder_attention", "label_smoothing"),
+)
+# Options of `training` a run may be resumed with other values of: they do not change what a step does.
+LOOSE = ("max_steps", "log_every", "tracker", "keep_checkpoints", "patience", "score_every", "score_sentences")
+
+
+def check_folder(folder: Path, identity: dict[str, Any], resume: bool) -> None:
+    """Refuse a folder that holds something else, or this very run where it is not to go on. Changes nothing."""
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not (folder / RUN).is_file():
+        raise InputError(f"--output {folder} holds files that are not a run of this script; give an empty folder")
+    if not any((folder / CHECKPOINTS).glob("step-*")) and not (folder / FACTS).exists():
+        return  # it ended before there was anything to lose
+    if not resume:
+        raise InputError(f"--output {folder} holds a run already; go on with --resume, or give another folder")
+    different = _differences(json.loads((folder / RUN).read_text()), json.loads(json.dumps(identity)))
+    if different:
+        raise InputError(
+            f"--output {folder} holds another run: {different[0]}. Resume with what it was started with, "
+            "or give another folder"
+        )
+
+
+@contextmanager
+def claimed(folder: Path, identity: dict[str, Any]) -> Iterator[None]:
+    """Mark a folder as this run's, and keep every other process out of it meanwhile."""
+    (folder / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / CHECKPOINTS / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise InputError(f"another process is training into {folder}; wait for it or end it first") from None
+    try:
+        (folder / RUN).write_text(json.dumps(identity, indent=2))
+        yield
+    finally:
+        lock.release()
+
+
+def _differences(before: dict[str, Any], now: dict[str, Any], path: str = "") -> list[str]:
+    found: list[str] = []
+    for key in sorted({*before, *now}):
+        name, old, new = f"{path}{key}", before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += _differences(old, new, f"{name}.")
+        elif old != new and name.removeprefix("config.training.") not in LOOSE:
+            found.append(f"{name.removeprefix('config.')} was {old!r} and is now {new!r}")
+    return found
+
+
+def tokenizer_of(init_from: str | None) -> PreTrainedTokenizerBase | None:
+    """The tokeniser that comes with a checkpoint; None where it has none of its own."""
+    if init_from is None:
+        return None
+    folder = Path(init_from)
+    if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
+        return None
+    return AutoTokenizer.from_pretrained(init_from)
+
+
+def make_model(
+    config: RunConfig, wait_k: int | None, tokenizer: PreTrainedTokenizerBase, init_from: str | None
+) -> SimultaneousMTModel:
+    """A new model of the configured size, or the one in `init_from` under the k of this run."""
+    if init_from is None:
+        model = _new(config, wait_k, tokenizer)
+    else:
+        model = _load(config, wait_k, init_from)
+        _check_tokenizer(model, tokenizer, init_from)
+    positions = model.config.max_position_embeddings
+    if positions < config.data.max_tokens:
+        raise InputError(
+            f"data.max_tokens is {config.data.max_tokens}, but the model has {positions} positions; lower it, or "
+            "raise model.max_position_embeddings"
+        )
+    return model
+
+
+def _new(config: RunConfig, wait_k: int | None, tokenizer: PreTrainedTokenizerBase) -> SimultaneousMTModel:
+    ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
+    ids["decoder_start_token_id"] = tokenizer.pad_token_id
+    model = SimultaneousMTModel(model_config(config.model, vocab_size=len(tokenizer), wait_k=wait_k, **ids))
+    _spread_embeddings(model)
+    # Without a limit of its own, `generate` would stop after 20 tokens.
+    model.generation_config = GenerationConfig(max_length=model.config.max_position_embeddings, **ids)
+    return model
+
+
+@torch.no_grad()
+def _spread_embeddings(model: SimultaneousMTModel) -> None:
+    """Embeddings that enter the first layer with variance 1, however small `init_std` makes the layers.
+
+    Marian has one `init_std` for both. Its layers are normalised after each block and learn soonest from a small one;
+    embeddings as small would be drowned by the positions added to them.
+    """
+    if model.config.scale_embedding:
+        table = model.get_input_embeddings().weight
+        table.normal_(std=model.config.d_model**-0.5)
+        table[model.config.pad_token_id] = 0
+
+
+def _load(config: RunConfig, wait_k: int | None, init_from: str) -> SimultaneousMTModel:
+    if Path(init_from).is_dir() and not (Path(init_from) / "config.json").is_file():
+        raise InputError(f"--init-from {init_from} holds no config.json; give a folder that from_pretrained can load")
+    try:
+        settings = SimultaneousConfig.from_pretrained(init_from)
+    except OSError as error:
+        raise InputError(f"--init-from {init_from} cannot be loaded: {error}") from None
+    for key, value in config.model.items():
+        if key in FREE:
+            setattr(settings, key, value)
+        elif key != "preset" and getattr(settings, key) != value:
+            raise InputError(f"model.{key} is {value!r} in the config, but {getattr(settings, key)!r} in {init_from}")
+    settings.wait_k = wait_k
+    # transformers would keep a checkpoint's half precision, in which Adam's small steps are lost.
+    return SimultaneousMTModel.from_pretrained(init_from, config=settings, dtype=torch.float32)
+
+
+def _check_tokenizer(model: SimultaneousMTModel, tokenizer: PreTrainedTokenizerBase, init_from: str) -> None:
+    settings = model.config
+    same = (tokenizer.pad_token_id, tokenizer.eos_token_id) == (settings.pad_token_id, settings.eos_token_id)
+    if len(tokenizer) > settings.vocab_size or not same:
+        raise InputError(
+            f"the tokeniser ({len(tokenizer)} tokens, pad {tokenizer.pad_token_id}, eos {tokenizer.eos_token_id}) "
+            f"does not fit the model in {init_from} ({settings.vocab_size} tokens, pad {settings.pad_token_id}, eos "
+            f"{settings.eos_token_id}); put the model's own tokeniser into that folder"
+        )
+
+
+def bytes_needed(model: torch.nn.Module, keep: int) -> int:
+    """Disk for the checkpoints kept, the best one, one being written, and the finished model."""
+    weights = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
+    return 3 * weights * (keep + 2) + weights  # Adam keeps two numbers for each weight
+
+
+def keep_freed_memory() -> None:
+    """On Linux, let the allocator keep the memory of one step for the next.
+
+    The scores over the vocabulary take tens of megabytes, which malloc returns to the system after every use; getting
+    them back page by page costs a quarter of the time of a small model on a CPU. Changes no result.
+    """
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt") and hasattr(libc, "gnu_get_libc_version"):
+        mmap_max, trim_threshold = -4, -1
+        libc.mallopt(mmap_max, 0)
+        libc.mallopt(trim_threshold, 2**31 - 1)

@@ -1,0 +1,204 @@
+"""Trains a whole set: a first model, then one for each k from it, and leaves them as one set that loads.
+
+    python -m training.train_all --config training/configs/toy.yaml --output runs/toy --ks 1,3,5
+
+Knows which runs there are and what each needs; a run itself is a process of `train_wait_k`, with a log of its own.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoTokenizer
+
+from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousMTModel, linear_thresholds
+
+from .checked import InputError
+from .data import prepare
+from .finish import read_facts
+from .options import FULL, MULTI, RunConfig, load_config, parse_ks
+
+
+SET = "set"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What the command line asks for."""
+
+    config_file: str
+    config: RunConfig
+    output: Path
+    ks: list[int]
+    resume: bool = False
+    jobs: int = 1
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise InputError(f"--jobs must be at least 1; got {self.jobs}")
+
+    @property
+    def base(self) -> str:
+        return self.config.set.base
+
+    @property
+    def members(self) -> list[int | str]:
+        """What starts from the base: every k, and full sentences where the base is not that already."""
+        return [*self.ks, *([FULL] if self.base == MULTI else [])]
+
+    def folder(self, k: int | str) -> Path:
+        return self.output / (k if isinstance(k, str) else f"wait-{k}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        train_all(parse(arguments))
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: the same command with --resume goes on", file=sys.stderr)
+        return 130
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> Plan:
+    parser = argparse.ArgumentParser(prog="python -m training.train_all", description=__doc__.splitlines()[0])
+    parser.add_argument("--config", required=True, help="a YAML file, see training/configs")
+    parser.add_argument("--output", required=True, type=Path, help="one folder for each model, and the set in 'set'")
+    parser.add_argument("--ks", help="such as 1,3,5; by default those of the config")
+    parser.add_argument("--resume", action="store_true", help="skip what is finished, go on with what is not")
+    parser.add_argument("--jobs", type=int, default=_devices(), help="models at once; by default one per GPU or core")
+    given = parser.parse_args(arguments)
+    config = load_config(given.config)
+    return Plan(
+        config_file=given.config,
+        config=config,
+        output=given.output,
+        ks=parse_ks(given.ks) if given.ks else sorted(config.set.ks),
+        resume=given.resume,
+        jobs=given.jobs,
+    )
+
+
+def train_all(plan: Plan) -> Path:
+    """Train what is missing; returns the folder of the set."""
+    if not plan.resume and plan.output.exists() and any(plan.output.iterdir()):
+        raise InputError(f"--output {plan.output} is not empty; go on with --resume, or give another folder")
+    plan.output.mkdir(parents=True, exist_ok=True)
+    prepare(plan.config.data, plan.config.tokenizer)  # bad data is named here, and not in the log of every model
+    _train(plan, plan.base, processes=_shares(plan))
+    failures = _train_members(plan)
+    if failures:
+        raise InputError("; ".join(failures))
+    return _save_set(plan)
+
+
+def _train_members(plan: Plan) -> list[str]:
+    """All that starts from the base, some at once; what went wrong with any, so that the others go on."""
+    slots: Queue[int] = Queue()
+    for slot in range(plan.jobs):
+        slots.put(slot)
+
+    def train_in_slot(k: int | str) -> str | None:
+        slot = slots.get()
+        try:
+            _train(plan, k, gpu=slot)
+        except InputError as error:
+            return str(error)
+        finally:
+            slots.put(slot)
+        return None
+
+    with ThreadPoolExecutor(plan.jobs) as pool:
+        try:
+            return [failure for failure in pool.map(train_in_slot, plan.members) if failure is not None]
+        except KeyboardInterrupt:  # it reaches the processes too; here only what has not begun is to be called off
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _train(plan: Plan, k: int | str, *, processes: int = 1, gpu: int | None = None) -> None:
+    """Run the process that trains one model, unless that is done."""
+    folder = plan.folder(k)
+    facts = read_facts(folder)
+    if facts is not None:
+        print(f"{folder.name}: finished before, {_outcome(facts)}")
+        return
+    log = plan.output / f"{folder.name}.log"
+    print(f"{folder.name}: training, see {log}", flush=True)
+    with open(log, "a") as lines:
+        settings = _settings(plan, k, processes, gpu)
+        code = subprocess.run(_command(plan, k, processes), stdout=lines, stderr=lines, env=settings).returncode
+    facts = read_facts(folder)
+    if code or facts is None:
+        raise InputError(f"{folder.name} failed with exit code {code}: {_last_line(log)} (see {log})")
+    print(f"{folder.name}: {_outcome(facts)}", flush=True)
+
+
+def _command(plan: Plan, k: int | str, processes: int) -> list[str]:
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    start = [] if k == plan.base else ["--init-from", str(plan.folder(plan.base))]
+    return [
+        *(sys.executable, *(launcher if processes > 1 else []), "-m", "training.train_wait_k", "--resume"),
+        *("--config", plan.config_file, "--k", str(k), "--output", str(plan.folder(k)), *start),
+    ]
+
+
+def _settings(plan: Plan, k: int | str, processes: int, gpu: int | None) -> dict[str, str]:
+    """Environment of a process: its share of the cores, or a GPU of its own."""
+    alone = k == plan.base and processes == 1
+    share = {"OMP_NUM_THREADS": str(plan.jobs if alone else 1), "GLOO_SOCKET_IFNAME": "lo"}
+    one_gpu = {"CUDA_VISIBLE_DEVICES": str(gpu)} if gpu is not None and torch.cuda.is_available() else {}
+    return {**share, **os.environ, **one_gpu}
+
+
+def _devices() -> int:
+    return torch.cuda.device_count() or len(os.sched_getaffinity(0))
+
+
+def _shares(plan: Plan) -> int:
+    """How many processes share the steps of the base; several of one thread are faster than one of several."""
+    return plan.jobs if plan.config.training.batches_per_step % plan.jobs == 0 else 1
+
+
+def _outcome(facts: dict[str, Any]) -> str:
+    scores = [(split, name, s) for split, found in facts["scores"].items() for name, s in found.items()]
+    text = [f"{split} {name} BLEU {s['bleu']}, AL {s['al']}" for split, name, s in scores]
+    return f"{facts['steps']} steps, {facts['seconds'] / 60:.1f} min; " + "; ".join(text)
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").replace("\r", "\n").splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("error: ")]
+    return (errors or lines or ["no output"])[-1].removeprefix("error: ")
+
+
+def _save_set(plan: Plan) -> Path:
+    """Everything that was trained, as one generator with thresholds that fall in a line."""
+    options, ks = plan.config.set, plan.ks
+    folders = {k: plan.folder(k) for k in ks} | {None: plan.folder(FULL)}
+    generator = AdaptiveWaitKGenerator(
+        models={k: SimultaneousMTModel.from_pretrained(folder) for k, folder in folders.items()},
+        tokenizer=AutoTokenizer.from_pretrained(folders[None]),
+        thresholds=linear_thresholds(options.first_threshold, options.last_threshold, min(ks), max(ks)),
+        ensembles="single",
+    )
+    generator.save_pretrained(plan.output / SET)
+    print(f"set: {plan.output / SET}")
+    return plan.output / SET
+
+
+if __name__ == "__main__":
+    sys.exit(main())

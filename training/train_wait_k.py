@@ -1,0 +1,235 @@
+"""Trains one model: wait-k for one k, full sentences, or all k at once; from raw text to a folder that loads.
+
+    python -m training.train_wait_k --config training/configs/toy.yaml --k 3 --output runs/wait-3
+
+Under `torchrun` or `accelerate launch` the same command trains on several processes. Knows the order of things; each
+thing itself is another module's.
+"""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import transformers
+from accelerate import Accelerator
+from accelerate.utils import is_tensorboard_available, is_trackio_available, set_seed
+
+from hf_simultaneous import SimultaneousMTModel
+
+from .batches import Batches, Draw
+from .checked import InputError
+from .checkpoints import Checkpoints, require_space
+from .data import Corpus, prepare
+from .finish import CHECKPOINTS, Facts, push, read_facts, save_finished
+from .options import FULL, MULTI, RunConfig, TrainOptions, load_config, parse_k
+from .scoring import Scores, score
+from .starting import bytes_needed, check_folder, claimed, keep_freed_memory, make_model, tokenizer_of
+from .trainer import Trainer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What the command line asks for."""
+
+    config: RunConfig
+    k: int | str
+    output: Path
+    init_from: str | None = None
+    resume: bool = False
+    max_steps: int | None = None
+    push_to_hub: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_steps is not None and self.max_steps < 1:
+            raise InputError(f"--max-steps must be at least 1; got {self.max_steps}")
+
+    @property
+    def steps(self) -> int:
+        return self.max_steps or self.config.training.max_steps
+
+    @property
+    def wait_k(self) -> int | None:
+        """The k the model is known by: None for full sentences and for all k at once."""
+        return self.k if isinstance(self.k, int) else None
+
+    @property
+    def scored(self) -> dict[str, int | None]:
+        """The policies the model is scored under, by name."""
+        if self.k == FULL:
+            return {FULL: None}
+        if self.k != MULTI:
+            return {f"wait-{self.k}": self.wait_k}
+        ks = sorted(k for k in self.config.training.multi_ks if k is not None)
+        few = dict.fromkeys([*ks[:1], *ks[len(ks) // 2 : len(ks) // 2 + 1]])
+        return {f"wait-{k}": k for k in few} | ({FULL: None} if None in self.config.training.multi_ks else {})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    keep_freed_memory()
+    transformers.utils.logging.disable_progress_bar()  # one bar is enough
+    logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # tied weights are saved once, as they should
+    try:
+        train(parse(arguments))
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted: the same command with --resume goes on from the last checkpoint", file=sys.stderr)
+        return 130
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> Run:
+    parser = argparse.ArgumentParser(prog="python -m training.train_wait_k", description=__doc__.splitlines()[0])
+    parser.add_argument("--config", required=True, help="a YAML file, see training/configs")
+    parser.add_argument("--k", required=True, help="a number, 'full' for full sentences, 'multi' for all k at once")
+    parser.add_argument("--output", required=True, type=Path, help="the finished model; checkpoints in a subfolder")
+    parser.add_argument("--init-from", help="start from this checkpoint, of ours or any Marian's, not from nothing")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --output")
+    parser.add_argument("--max-steps", type=int, help="stop here; the schedule stays that of the config")
+    parser.add_argument("--seed", type=int, help="instead of the config's")
+    parser.add_argument("--push-to-hub", metavar="NAME", help="share the finished model under this name")
+    given = parser.parse_args(arguments)
+    return Run(
+        config=load_config(given.config).for_run(init_from=given.init_from, seed=given.seed),
+        k=parse_k(given.k),
+        output=given.output,
+        init_from=given.init_from,
+        resume=given.resume,
+        max_steps=given.max_steps,
+        push_to_hub=given.push_to_hub,
+    )
+
+
+def train(run: Run) -> Facts | None:
+    """Train, score and save; None where the run was finished before, and on all processes but the first."""
+    accelerator = _accelerator(run.config.training, run.output)
+    facts = _train(run, accelerator)
+    accelerator.free_memory()  # a model shared by processes must be gone before the link between them is
+    accelerator.end_training()
+    return facts
+
+
+def _train(run: Run, accelerator: Accelerator) -> Facts | None:
+    options, first = run.config.training, accelerator.is_main_process
+    identity = {"config": run.config.as_dict(), "k": run.k, "init_from": run.init_from}
+    if first:
+        check_folder(run.output, identity, run.resume)
+    finished = read_facts(run.output)
+    if finished is not None and (finished["steps"] >= run.steps or finished["stopped_early"]):
+        accelerator.print(f"{run.output} is finished: {finished['steps']} steps")
+        _share(run, first)
+        return None
+    with accelerator.main_process_first():  # the others find the data in the cache
+        corpus = prepare(run.config.data, run.config.tokenizer, tokenizer_of(run.init_from))
+    for split, cleaning in corpus.cleaning.items():
+        accelerator.print(f"{split}: {cleaning}")
+    set_seed(options.seed)
+    model = make_model(run.config, run.wait_k, corpus.tokenizer, run.init_from)
+    require_space(run.output, bytes_needed(model, options.keep_checkpoints))
+    set_seed(options.seed, device_specific=True)  # the same weights everywhere, but not the same dropout
+    trainer = _trainer(run, corpus, model, accelerator)
+    with claimed(run.output, identity) if first else nullcontext():
+        if run.resume and trainer.resume():
+            accelerator.print(f"going on from step {trainer.progress.step}")
+        trainer.fit(run.steps)
+        return _finish(run, corpus, trainer)
+
+
+def _accelerator(options: TrainOptions, folder: Path) -> Accelerator:
+    gpu = torch.cuda.is_available()
+    precision = options.precision
+    if precision == "auto":
+        precision = "bf16" if gpu and torch.cuda.is_bf16_supported() else "no"
+    trackers = {"trackio": is_trackio_available, "tensorboard": is_tensorboard_available}
+    if options.tracker is not None and not trackers[options.tracker]():
+        raise InputError(f"training.tracker: {options.tracker} is not installed; pip install {options.tracker}")
+    accelerator = Accelerator(
+        cpu=not gpu, mixed_precision=precision, log_with=options.tracker, project_dir=str(folder)
+    )
+    if options.tracker is not None:
+        accelerator.init_trackers("hf_simultaneous")
+    return accelerator
+
+
+def _trainer(run: Run, corpus: Corpus, model: SimultaneousMTModel, accelerator: Accelerator) -> Trainer:
+    options = run.config.training
+    draw = Draw(ks=options.multi_ks, per=options.multi_draw) if run.k == MULTI else None
+    train = Batches(
+        corpus.splits["train"],
+        corpus.tokenizer,
+        batch_tokens=options.batch_tokens,
+        batches_per_step=options.batches_per_step,
+        seed=options.seed,
+        draw=draw,
+    )
+    dev = Batches(corpus.splits["dev"], corpus.tokenizer, batch_tokens=options.batch_tokens, draw=draw)
+
+    def score_dev(trained: SimultaneousMTModel) -> dict[str, Scores]:
+        return _score(run, corpus, "dev", trained, options.score_sentences)
+
+    checkpoints = Checkpoints(run.output / CHECKPOINTS, options.keep_checkpoints, accelerator.print)
+    return Trainer(model, train, dev, options, accelerator=accelerator, checkpoints=checkpoints, score=score_dev)
+
+
+def _score(
+    run: Run, corpus: Corpus, split: str, model: SimultaneousMTModel, sentences: int | None = None
+) -> dict[str, Scores]:
+    tokenizer, rows = corpus.tokenizer, corpus.splits[split]
+    return {name: score(model, tokenizer, rows, k, sentences) for name, k in run.scored.items()}
+
+
+def _finish(run: Run, corpus: Corpus, trainer: Trainer) -> Facts | None:
+    """Take the best weights, score them, and leave the folder as a model."""
+    accelerator, progress = trainer.accelerator, trainer.progress
+    step, loss = progress.step, trainer.dev_loss()
+    if progress.best_step is not None and progress.best_loss is not None and progress.best_loss < loss:
+        step, loss = progress.best_step, progress.best_loss
+        trainer.load(step)
+    state_dict = accelerator.get_state_dict(trainer.model)
+    if not accelerator.is_main_process:
+        return None
+    model = accelerator.unwrap_model(trainer.model)
+    facts = Facts(
+        k=run.k,
+        steps=progress.step,
+        best_step=step,
+        dev_loss=loss,
+        seed=run.config.training.seed,
+        init_from=run.init_from,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        seconds=progress.seconds,
+        data=_describe_data(run.config),
+        cleaning={split: str(cleaning) for split, cleaning in corpus.cleaning.items()},
+        scores={split: _score(run, corpus, split, model) for split in ("dev", "test") if split in corpus.splits},
+        history=progress.history,
+        config=run.config.as_dict(),
+        stopped_early=trainer.out_of_patience,
+    )
+    save_finished(run.output, model, corpus.tokenizer, facts, state_dict)
+    for split, scores in facts.scores.items():
+        print(f"{split}: " + "; ".join(f"{name} {found}" for name, found in scores.items()))
+    print(f"finished: {run.output}")
+    _share(run, first=True)
+    return facts
+
+
+def _share(run: Run, first: bool) -> None:
+    if first and run.push_to_hub is not None:
+        print(f"shared as {push(run.output, run.push_to_hub)}")
+
+
+def _describe_data(config: RunConfig) -> str:
+    data = config.data
+    places = data.train if isinstance(data.train, list) else [data.train]
+    return data.description or " ".join(name for name in (data.dataset, data.subset, *places) if name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
