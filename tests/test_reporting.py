@@ -61,7 +61,7 @@ def test_scores_and_log_are_written_and_agree(folder, options):
     ("options", "message"),
     [
         (["--policy", "godot"], "policy must be one of"),
-        (["--policy", "wait-k"], "wait-k needs k"),
+        (["--policy", "wait-k"], "they need one; got wait-k"),
         (["--ensembles", "top-3"], "this set has no dev grid. Make it with"),
         (["--ensembles", "top-9"], "ensembles must be 'single', 'top-3', 'all'"),
         (["--limit", "0"], "limit must be 1 or more"),

@@ -12,8 +12,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from .checked import InputError
 
 
@@ -115,29 +113,6 @@ class Checkpoints:
         for step in self.steps():
             if step not in latest and step not in best:
                 shutil.rmtree(self.path(step), ignore_errors=True)
-
-
-def require_space(folder: Path, needed: int) -> None:
-    """Refuse to start what the disk cannot hold."""
-    folder.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise InputError(
-            f"no disk space: {folder} has {free / 1e6:.0f} MB free and this run needs about {needed / 1e6:.0f} MB for "
-            "its checkpoints; free some, or give --output on another disk"
-        )
-
-
-def writing(folder: Path, write: Callable[[], Any]) -> None:
-    """Run what writes into `folder`; a full disk, which every library reports in its own way, becomes one message."""
-    try:
-        write()
-    except (OSError, RuntimeError, SafetensorError) as error:
-        free = shutil.disk_usage(folder).free
-        raise InputError(
-            f"cannot write to {folder}: {error} ({free / 1e6:.0f} MB free). What was written before is intact; "
-            "go on with --resume"
-        ) from error
 
 
 def _digest(file: Path) -> str:

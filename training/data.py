@@ -21,6 +21,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from .checked import InputError
 from .corpora import SPLITS, fingerprint, place_of, read_split
+from .disk import writing
 from .options import DataOptions
 from .tokenizer import TokenizerOptions, train_tokenizer
 
@@ -101,20 +102,31 @@ def _make(
         _require_some(rows, split, counts[split])
     if tokenizer is None:
         tokenizer = train_tokenizer(_sentences(texts["train"]), tokenizer_options)
-    beside = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".tmp", dir=folder.parent))
-    try:
-        tokenizer.save_pretrained(beside / "tokenizer")
-        report = {}
-        for split, rows in texts.items():
-            encoded, dropped = _encode(rows, tokenizer, options)
-            _require_some(encoded, split, counts[split] | dropped)
-            encoded.remove_columns(["source", "target"] if split == "train" else []).save_to_disk(beside / split)
-            report[split] = counts[split] | dropped | {"kept": len(encoded)}
-        (beside / "report.json").write_text(json.dumps(report))
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(beside, folder)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with writing(folder.parent):
+        beside = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", suffix=".tmp", dir=folder.parent))
+        try:
+            _write(texts, counts, tokenizer, options, beside)
+            shutil.rmtree(folder, ignore_errors=True)
+            os.replace(beside, folder)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def _write(
+    texts: dict[str, Dataset],
+    counts: dict[str, dict[str, int]],
+    tokenizer: PreTrainedTokenizerBase,
+    options: DataOptions,
+    folder: Path,
+) -> None:
+    tokenizer.save_pretrained(folder / "tokenizer")
+    report = {}
+    for split, rows in texts.items():
+        encoded, dropped = _encode(rows, tokenizer, options)
+        _require_some(encoded, split, counts[split] | dropped)
+        encoded.remove_columns(["source", "target"] if split == "train" else []).save_to_disk(folder / split)
+        report[split] = counts[split] | dropped | {"kept": len(encoded)}
+    (folder / "report.json").write_text(json.dumps(report))
 
 
 def _load(folder: Path, key: str) -> Corpus:

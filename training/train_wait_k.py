@@ -23,8 +23,9 @@ from hf_simultaneous import SimultaneousMTModel
 
 from .batches import Batches, Draw
 from .checked import InputError
-from .checkpoints import Checkpoints, require_space
+from .checkpoints import Checkpoints
 from .data import Corpus, prepare
+from .disk import require_space, writing
 from .finish import CHECKPOINTS, Facts, push, read_facts, save_finished
 from .options import FULL, MULTI, RunConfig, TrainOptions, load_config, parse_k
 from .scoring import Scores, score
@@ -212,7 +213,8 @@ def _finish(run: Run, corpus: Corpus, trainer: Trainer) -> Facts | None:
         config=run.config.as_dict(),
         stopped_early=trainer.out_of_patience,
     )
-    save_finished(run.output, model, corpus.tokenizer, facts, state_dict)
+    with writing(run.output):
+        save_finished(run.output, model, corpus.tokenizer, facts, state_dict)
     for split, scores in facts.scores.items():
         print(f"{split}: " + "; ".join(f"{name} {found}" for name, found in scores.items()))
     print(f"finished: {run.output}")

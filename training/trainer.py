@@ -17,7 +17,8 @@ from tqdm import tqdm
 
 from .batches import Batch, Batches, Step
 from .checked import InputError
-from .checkpoints import Checkpoints, Progress, writing
+from .checkpoints import BESIDE, Checkpoints, Progress
+from .disk import writing
 from .options import TrainOptions
 from .scoring import Scores
 
@@ -223,15 +224,16 @@ class Trainer:
         self._clock.stop()
         self._settle()
         accelerator, checkpoints = self.accelerator, self.checkpoints
-        beside = checkpoints.path(self.progress.step).with_suffix(".tmp")
-        if accelerator.is_main_process:
-            writing(checkpoints.folder, lambda: checkpoints.begin(self.progress.step))
-        accelerator.wait_for_everyone()
-        writing(checkpoints.folder, lambda: accelerator.save_state(str(beside)))
-        accelerator.wait_for_everyone()
-        if accelerator.is_main_process:
-            writing(checkpoints.folder, lambda: checkpoints.commit(self.progress))
-        accelerator.wait_for_everyone()
+        beside = checkpoints.path(self.progress.step).with_suffix(BESIDE)
+        with writing(checkpoints.folder):
+            if accelerator.is_main_process:
+                checkpoints.begin(self.progress.step)
+            accelerator.wait_for_everyone()
+            accelerator.save_state(str(beside))
+            accelerator.wait_for_everyone()
+            if accelerator.is_main_process:
+                checkpoints.commit(self.progress)
+            accelerator.wait_for_everyone()
         self._clock.start()
 
     def _to_device(self, batch: Batch) -> Batch:

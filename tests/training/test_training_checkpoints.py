@@ -1,14 +1,11 @@
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from safetensors import SafetensorError
 
-from training import checkpoints as module
 from training.checked import InputError
-from training.checkpoints import Checkpoints, Progress, require_space, writing
+from training.checkpoints import Checkpoints, Progress
 
 
 @pytest.fixture
@@ -111,20 +108,3 @@ def test_other_things_in_the_folder_are_left_alone(checkpoints: Checkpoints) -> 
     (checkpoints.folder / "step-final").mkdir()
     (checkpoints.folder / "lock").touch()
     assert checkpoints.latest().step == 1
-
-
-def test_no_disk_space_before_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = shutil.disk_usage(tmp_path)._replace(free=5_000_000)
-    monkeypatch.setattr(module.shutil, "disk_usage", lambda _: usage)
-    require_space(tmp_path, 4_000_000)
-    with pytest.raises(InputError, match=r"no disk space: .* has 5 MB free and this run needs about 7 MB"):
-        require_space(tmp_path, 7_000_000)
-
-
-@pytest.mark.parametrize("error", [OSError(28, "No space"), RuntimeError("disk"), SafetensorError("I/O")])
-def test_no_disk_space_in_the_middle(tmp_path: Path, error: Exception) -> None:
-    def fail() -> None:
-        raise error
-
-    with pytest.raises(InputError, match=r"cannot write to .*go on with --resume"):
-        writing(tmp_path, fail)

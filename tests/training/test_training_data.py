@@ -7,6 +7,7 @@ import pytest
 
 from training import data
 from training.checked import InputError
+from training.corpora import read_split
 from training.data import lengths, prepare
 from training.options import DataOptions
 from training.tokenizer import TokenizerOptions
@@ -69,6 +70,18 @@ def test_a_cache_that_was_cut_off_is_made_again(options: DataOptions, tmp_path: 
     (tmp_path / "cache" / key / "report.json").unlink()
     assert len(prepare(options, SMALL).splits["train"]) == len(PAIRS)
     assert not list((tmp_path / "cache").glob("*.tmp"))
+
+
+def test_a_disk_that_fills_up(options: DataOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(datasets.Dataset, "save_to_disk", full)
+        with pytest.raises(InputError, match=r"cannot write to .*cache: .*No space left on device"):
+            prepare(options, SMALL)
+    assert not list((tmp_path / "cache").glob("*.tmp"))
+    assert len(prepare(options, SMALL).splits["train"]) == len(PAIRS)
 
 
 def test_a_given_tokenizer_is_used(options: DataOptions) -> None:
@@ -205,6 +218,6 @@ def test_nothing_left(tmp_path: Path, options: DataOptions) -> None:
         prepare(replace(options, train=empty), SMALL)
 
 
-def test_the_toy_set_is_generated(tmp_path: Path) -> None:
-    corpus = prepare(DataOptions(dataset="toy", cache=str(tmp_path)), SMALL)
-    assert [len(corpus.splits[split]) for split in ("train", "dev", "test")] == [6000, 200, 200]
+def test_the_toy_set_is_generated() -> None:
+    splits = [read_split(DataOptions(dataset="toy"), split) for split in ("train", "dev", "test")]
+    assert [len(rows) for rows in splits] == [6000, 200, 200]
