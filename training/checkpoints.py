@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -76,16 +77,23 @@ class Checkpoints:
         self._prune()
 
     def latest(self) -> Progress | None:
-        """The progress of the latest checkpoint that is intact; None where there is none at all."""
+        """The progress of the latest checkpoint that is intact; None where there is none at all.
+
+        Damaged ones after it are renamed: they would pass for the latest when old ones are removed.
+        """
         for leftover in self.folder.glob(f"step-*{BESIDE}"):
             shutil.rmtree(leftover, ignore_errors=True)
-        steps = self.steps()
-        for step in reversed(steps):
+        damaged: list[Path] = []
+        for step in reversed(self.steps()):
             fault = self.fault(step)
             if fault is None:
+                for path in damaged:
+                    with suppress(OSError):  # another process of the run may have done so
+                        path.rename(path.with_name(f"damaged-{path.name}"))
                 return self.progress(step)
             self.report(f"checkpoint {self.path(step)} is damaged ({fault}) and is not used")
-        if steps:
+            damaged.append(self.path(step))
+        if damaged:
             raise InputError(f"every checkpoint in {self.folder} is damaged; remove the folder to start from nothing")
         return None
 

@@ -149,16 +149,20 @@ class RunConfig:
     tokenizer: TokenizerOptions = field(default_factory=TokenizerOptions)
     model: dict[str, Any] = field(default_factory=dict)
     """`preset`, and fields of `SimultaneousConfig` that differ from it."""
+    wait_k_model: dict[str, Any] = field(default_factory=dict)
+    """Keys of `model` that change for every k but full sentences: a bidirectional model may lend its weights to causal
+    ones, which need a fraction of the time to decode."""
     finetune: dict[str, Any] = field(default_factory=dict)
     """Keys of `training` that change when a run starts from another model (`--init-from`)."""
     set: SetOptions = field(default_factory=SetOptions)
 
-    def for_run(self, *, init_from: str | None, seed: int | None) -> "RunConfig":
-        """The options of one run: those for fine-tuning where there is a model to start from."""
+    def for_run(self, k: int | str, *, init_from: str | None, seed: int | None) -> "RunConfig":
+        """The options of one run: those of its k, and those for fine-tuning where there is a model to start from."""
+        model = self.model if k == FULL else {**self.model, **self.wait_k_model}
         changes = dict(self.finetune) if init_from else {}
         if seed is not None:
             changes["seed"] = seed
-        return replace(self, training=replace(self.training, **changes))
+        return replace(self, model=model, wait_k_model={}, training=replace(self.training, **changes))
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -183,11 +187,8 @@ def parse_config(values: Mapping[str, Any], where: str) -> RunConfig:
     """Check the sections of a configuration; `where` names it in messages."""
     config = build(RunConfig, values, where)
     tuned = build(TrainOptions, {**asdict(config.training), **config.finetune}, where, "finetune")
-    _check_model_keys(config.model, where)
-    try:
-        model_config(config.model, vocab_size=SMALLEST_VOCABULARY)
-    except (ValueError, StrictDataclassError) as error:
-        raise InputError(f"{where}: model: {' '.join(str(error).split())}") from None
+    _check_model(config.model, where, "model")
+    _check_model(config.wait_k_model, where, "wait_k_model")
     return replace(config, finetune={key: getattr(tuned, key) for key in config.finetune})
 
 
@@ -215,11 +216,15 @@ def parse_ks(text: str) -> list[int]:
     return sorted(numbers)
 
 
-def _check_model_keys(model: Mapping[str, Any], where: str) -> None:
+def _check_model(model: Mapping[str, Any], where: str, section: str) -> None:
     # The vocabulary, k and special tokens are the run's own; what transformers does not know it would ignore.
     fixed = {"vocab_size", "decoder_vocab_size", "wait_k", *(f"{t}_token_id" for t in ("pad", "bos", "eos"))}
     allowed = [f.name for f in fields(SimultaneousConfig) if f.name not in fixed]
-    check_keys(model, ["preset", *allowed], where, "model")
+    check_keys(model, ["preset", *allowed], where, section)
+    try:
+        model_config(model, vocab_size=SMALLEST_VOCABULARY)
+    except (ValueError, StrictDataclassError) as error:
+        raise InputError(f"{where}: {section}: {' '.join(str(error).split())}") from None
 
 
 def _at_least(name: str, value: float, least: float) -> None:

@@ -5,6 +5,7 @@ Knows checkpoints as they are stored; nothing of how training goes on from them.
 
 import ctypes
 import json
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,10 +28,13 @@ TOKENIZER_FILES = ("tokenizer.json", "source.spm", "vocab.json")
 # What may differ from the checkpoint a run starts from; everything else shapes the weights.
 FREE = (
     *("dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop"),
-    *("catchup", "encoder_attention", "label_smoothing"),
+    *("catchup", "encoder_attention", "label_smoothing", "init_std"),
 )
-# Options of `training` a run may be resumed with other values of: they do not change what a step does.
-LOOSE = ("max_steps", "log_every", "tracker", "keep_checkpoints", "patience", "score_every", "score_sentences")
+# A run may be resumed with other values of these: they do not change what a step does.
+LOOSE = re.compile(
+    r"config\.(set\..*|finetune\..*|data\.(cache|description)"
+    r"|training\.(max_steps|log_every|tracker|keep_checkpoints|patience|score_every|score_sentences))"
+)
 
 
 def check_folder(folder: Path, identity: dict[str, Any], resume: bool) -> None:
@@ -73,7 +77,7 @@ def _differences(before: dict[str, Any], now: dict[str, Any], path: str = "") ->
         name, old, new = f"{path}{key}", before.get(key), now.get(key)
         if isinstance(old, dict) and isinstance(new, dict):
             found += _differences(old, new, f"{name}.")
-        elif old != new and name.removeprefix("config.training.") not in LOOSE:
+        elif old != new and (key in before or new) and not LOOSE.fullmatch(name):  # an option that came later is off
             found.append(f"{name.removeprefix('config.')} was {old!r} and is now {new!r}")
     return found
 
@@ -85,7 +89,10 @@ def tokenizer_of(init_from: str | None) -> PreTrainedTokenizerBase | None:
     folder = Path(init_from)
     if folder.is_dir() and not any((folder / name).is_file() for name in TOKENIZER_FILES):
         return None
-    return AutoTokenizer.from_pretrained(init_from)
+    try:
+        return AutoTokenizer.from_pretrained(init_from)
+    except (OSError, ValueError) as error:
+        raise _not_loaded(init_from, error) from None
 
 
 def make_model(
@@ -134,8 +141,8 @@ def _load(config: RunConfig, wait_k: int | None, init_from: str) -> Simultaneous
         raise InputError(f"--init-from {init_from} holds no config.json; give a folder that from_pretrained can load")
     try:
         settings = SimultaneousConfig.from_pretrained(init_from)
-    except OSError as error:
-        raise InputError(f"--init-from {init_from} cannot be loaded: {error}") from None
+    except (OSError, ValueError) as error:
+        raise _not_loaded(init_from, error) from None
     for key, value in config.model.items():
         if key in FREE:
             setattr(settings, key, value)
@@ -144,6 +151,10 @@ def _load(config: RunConfig, wait_k: int | None, init_from: str) -> Simultaneous
     settings.wait_k = wait_k
     # transformers would keep a checkpoint's half precision, in which Adam's small steps are lost.
     return SimultaneousMTModel.from_pretrained(init_from, config=settings, dtype=torch.float32)
+
+
+def _not_loaded(init_from: str, error: Exception) -> InputError:
+    return InputError(f"--init-from {init_from} cannot be loaded: {error}. Give a folder, or a model on the hub")
 
 
 def _check_tokenizer(model: SimultaneousMTModel, tokenizer: PreTrainedTokenizerBase, init_from: str) -> None:

@@ -97,9 +97,10 @@ def parse(arguments: Sequence[str] | None) -> Run:
     parser.add_argument("--seed", type=int, help="instead of the config's")
     parser.add_argument("--push-to-hub", metavar="NAME", help="share the finished model under this name")
     given = parser.parse_args(arguments)
+    k = parse_k(given.k)
     return Run(
-        config=load_config(given.config).for_run(init_from=given.init_from, seed=given.seed),
-        k=parse_k(given.k),
+        config=load_config(given.config).for_run(k, init_from=given.init_from, seed=given.seed),
+        k=k,
         output=given.output,
         init_from=given.init_from,
         resume=given.resume,

@@ -86,6 +86,10 @@ def test_a_damaged_one_is_refused_by_name(
     assert len(said) == 1
     assert "step-00000020 is damaged" in said[0]
     assert fault in said[0]
+    put(checkpoints, 15)
+    put(checkpoints, 20)
+    assert checkpoints.latest().step == 20
+    assert checkpoints.steps() == [15, 20]
 
 
 def test_nothing_intact(checkpoints: Checkpoints) -> None:

@@ -18,7 +18,7 @@ def changed(settings: dict[str, Any], section: str, **values: Any) -> dict[str, 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_configs_that_ship_are_correct(path: Path) -> None:
     config = load_config(path)
-    tuned = config.for_run(init_from="somewhere", seed=3).training
+    tuned = config.for_run(3, init_from="somewhere", seed=3).training
     assert tuned.seed == 3
     assert tuned.max_steps < config.training.max_steps
 
@@ -63,6 +63,7 @@ def test_the_papers_german_model_has_its_size_and_catch_up() -> None:
         ("model", {"d_model": "wide"}, "model: .*d_model.*expected int, got str"),
         ("model", {"preset": "huge"}, "model: presets are base, tiny; got 'huge'"),
         ("model", {"encoder_attention": "both"}, "encoder_attention must be 'causal' or 'prefix'; got 'both'"),
+        ("wait_k_model", {"encoder": "causal"}, "unknown key 'wait_k_model.encoder'; did you mean 'encoder_"),
         ("finetune", {"max_step": 3}, "unknown key 'finetune.max_step'; did you mean 'max_steps'"),
         ("finetune", {"seed": -1}, "finetune: seed must be at least 0; got -1"),
         ("set", {"ks": [1, 1]}, r"set: ks lists different k of 1 or more; got \[1, 1\]"),
@@ -103,9 +104,18 @@ def test_files_that_hold_no_config(tmp_path: Path) -> None:
 
 def test_fine_tuning_changes_only_what_it_names(settings: dict[str, Any]) -> None:
     config: RunConfig = parse_config(settings, "x.yaml")
-    assert config.for_run(init_from=None, seed=None) == config
-    tuned = config.for_run(init_from="base", seed=None).training
+    assert config.for_run(3, init_from=None, seed=None) == config
+    tuned = config.for_run(3, init_from="base", seed=None).training
     assert (tuned.max_steps, tuned.learning_rate) == (4, config.training.learning_rate)
+
+
+def test_wait_k_models_may_differ_from_the_full_sentence_one(settings: dict[str, Any]) -> None:
+    values = changed(settings, "model", encoder_attention="prefix")
+    config = parse_config({**values, "wait_k_model": {"encoder_attention": "causal"}}, "x.yaml")
+    encoders = {
+        k: config.for_run(k, init_from=None, seed=None).model["encoder_attention"] for k in (3, "multi", "full")
+    }
+    assert encoders == {3: "causal", "multi": "causal", "full": "prefix"}
 
 
 def test_k_on_the_command_line() -> None:

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from hf_simultaneous import AdaptiveWaitKGenerator
+from hf_simultaneous import AdaptiveWaitKGenerator, FullSentence
 from training import train_all
 from training.checked import InputError
 from training.train_all import Plan, main
@@ -54,12 +54,18 @@ def test_steps_that_processes_cannot_share(
 def test_a_set(
     settings: Settings, config_file: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
-    config, output = config_file({**settings, "set": {"first_threshold": 0.5}}), tmp_path / "out"
+    settings["model"]["encoder_attention"] = "prefix"
+    more = {"set": {"first_threshold": 0.5}, "wait_k_model": {"encoder_attention": "causal"}}
+    config, output = config_file({**settings, **more}), tmp_path / "out"
     command = ["--config", config, "--output", str(output), "--ks", "2", "--jobs", "1"]
     assert main(command) == 0
     generator = AdaptiveWaitKGenerator.from_pretrained(str(output / "set"))
     assert list(generator.models) == [2, None]
+    assert [model.config.encoder_attention for model in generator.models.values()] == ["causal", "prefix"]
     assert generator.thresholds == {2: 0.5}
+    source = generator.tokenizer(["das Kind hat"]).input_ids
+    for policy in (None, FullSentence()):
+        assert generator.generate(source, policy=policy, max_new_tokens=3).shape[0] == 1
     assert (output / "wait-2" / "training.json").is_file()
     assert json.loads((output / "wait-2" / "training.json").read_text())["init_from"] == str(output / "full")
 

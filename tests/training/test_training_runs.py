@@ -239,7 +239,11 @@ def test_starting_from_a_marian_model(settings: Settings, train: Train, tmp_path
             "does not fit the model in .*marian .300 tokens, pad 0, eos 2.; put the",
         ),
         ({"vocab_size": 500, "eos_token_id": 7}, {}, "does not fit the model"),
-        ({"vocab_size": 500}, {"d_model": 64}, "model.d_model is 64 in the config, but 32 in .*marian"),
+        (
+            {"vocab_size": 500},
+            {"init_std": 0.9, "d_model": 64},
+            "model.d_model is 64 in the config, but 32 in",
+        ),
         ({"vocab_size": 500, "max_position_embeddings": 64}, {}, "max_tokens is 128, but the model has 64 positions"),
     ],
 )
@@ -260,6 +264,8 @@ def test_a_model_that_does_not_fit(
 def test_no_model_to_start_from(
     settings: Settings, train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    assert train(settings, 2, tmp_path / "none", "--init-from", str(tmp_path / "nowhere")) == 2
+    assert "nowhere cannot be loaded" in capsys.readouterr().err
     (tmp_path / "empty").mkdir()
     assert train(settings, 2, tmp_path / "a", "--init-from", str(tmp_path / "empty")) == 2
     assert "holds no config.json" in capsys.readouterr().err
@@ -280,7 +286,8 @@ def test_a_folder_that_holds_something_else(
     assert "holds another run: k was 2 and is now 3" in capsys.readouterr().err
     assert train(changed(settings, "training", learning_rate=0.5), 2, folder, "--resume") == 2
     assert "training.learning_rate was 0.005 and is now 0.5" in capsys.readouterr().err
-    assert train(changed(settings, "training", log_every=3), 2, folder, "--resume", "--max-steps", "1") == 0
+    loose = changed(settings, "training", log_every=3) | {"finetune": {"seed": 5}, "set": {"ks": [9]}}
+    assert train(loose, 2, folder, "--resume", "--max-steps", "1") == 0
     assert "is finished: 1 steps" in capsys.readouterr().out
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
@@ -350,6 +357,20 @@ def test_a_tracker_that_is_not_installed(
     monkeypatch.setattr(train_wait_k, "is_trackio_available", lambda: False)
     assert train(changed(settings, "training", tracker="trackio"), 2, tmp_path / "run") == 2
     assert "training.tracker: trackio is not installed" in capsys.readouterr().err
+
+
+def test_a_tracker_is_told_of_every_look(
+    settings: Settings, train: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[int, set[str]]] = []
+
+    def log(_: Any, values: dict[str, float], step: int) -> None:
+        told.append((step, set(values)))
+
+    monkeypatch.setattr(train_wait_k, "is_trackio_available", lambda: True)
+    monkeypatch.setattr(train_wait_k.Accelerator, "log", log)
+    assert train(changed(settings, "training", tracker="trackio"), 2, tmp_path / "run") == 0
+    assert told == [(step, {"loss", "dev_loss", "learning_rate"}) for step in (5, 10)]
 
 
 def test_an_interrupted_run_says_how_to_go_on(
