@@ -31,7 +31,7 @@ format: $(INSTALLED)  ## let ruff format the code and sort the imports
 bench: $(INSTALLED)  ## the benchmarks, SIZE=base|tiny, QUICK=1 for about a minute; writes benchmarks/out/bench.json
 	$(BIN)/python -m benchmarks.bench --size $(SIZE) $(if $(QUICK),--quick)
 
-simuleval: $(SIMULEVAL)/.installed  ## an environment of its own for SimulEval, which some tests compare with
+simuleval: $(SIMULEVAL)/.installed  ## an environment of its own for SimulEval and OmniSTEval, which some tests compare with
 
 clean:  ## remove the environments and caches
 	rm -rf $(VENV) $(SIMULEVAL) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
@@ -47,5 +47,5 @@ $(SIMULEVAL)/.installed: Makefile
 	test -x $(SIMULEVAL)/bin/python || $(PYTHON) -m venv $(SIMULEVAL)
 	$(SIMULEVAL)/bin/python -m pip install --quiet --only-binary :all: tqdm==4.64.1 sacrebleu==2.6.0 textgrid==1.5 \
 		soundfile==0.14.0 pandas==3.1.1 tornado==6.6.1 requests==2.34.2 pyyaml==6.0.3 pydub==0.25.1
-	$(SIMULEVAL)/bin/python -m pip install --quiet --only-binary :all: --no-deps simuleval==1.1.4
+	$(SIMULEVAL)/bin/python -m pip install --quiet --only-binary :all: --no-deps simuleval==1.1.4 omnisteval==0.1.10
 	@touch $@

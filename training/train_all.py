@@ -153,7 +153,13 @@ def _command(plan: Plan, k: int | str, processes: int) -> list[str]:
     return [
         *(sys.executable, *(launcher if processes > 1 else []), "-m", "training.train_wait_k", "--resume"),
         *("--config", plan.config_file, "--k", str(k), "--output", str(plan.folder(k)), *start),
+        *("--seed", str(_seed(plan, k))),
     ]
+
+
+def _seed(plan: Plan, k: int | str) -> int:
+    """Each k sees the data in another order: what members of an ensemble have in common, averaging cannot mend."""
+    return plan.config.training.seed + (k if isinstance(k, int) else 0)
 
 
 def _settings(plan: Plan, k: int | str, processes: int, gpu: int | None) -> dict[str, str]:

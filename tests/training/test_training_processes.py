@@ -119,6 +119,8 @@ def test_the_base_comes_first_on_all_cores(
     assert "--init-from" not in runs.commands[0]
     for command in runs.commands[1:]:
         assert command[command.index("--init-from") + 1] == str(tmp_path / "out" / "multi")
+    seeds = {command[command.index("--k") + 1]: command[command.index("--seed") + 1] for command in runs.commands}
+    assert len({seeds["multi"], seeds["1"], seeds["3"]}) == 3
     assert {env["OMP_NUM_THREADS"] for env in runs.environments} == {"1"}
 
 
