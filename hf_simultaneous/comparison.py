@@ -73,9 +73,21 @@ def compare_at_equal_al(
 
 def _compare(first: Curve, second: Curve, al: float, bootstrap: Bootstrap) -> EqualLatency:
     differences = second.samples_at(al) - first.samples_at(al)
+    return EqualLatency(al, first.at(al), second.at(al), *_bounds(differences, bootstrap))
+
+
+def _bounds(differences: np.ndarray, bootstrap: Bootstrap) -> tuple[float, float]:
     tail = 50 * (1 - bootstrap.confidence)
     low, high = np.percentile(differences, [tail, 100 - tail])
-    return EqualLatency(al, first.at(al), second.at(al), float(low), float(high))
+    return float(low), float(high)
+
+
+def compare_settings(first: Curve, second: Curve, bootstrap: Bootstrap = RESAMPLE_1000) -> EqualLatency:
+    """Two single settings, whatever their latency, which is given as the second's."""
+    differences = (second.bleu_samples - first.bleu_samples)[:, 0]
+    return EqualLatency(
+        float(second.al[0]), float(first.bleu[0]), float(second.bleu[0]), *_bounds(differences, bootstrap)
+    )
 
 
 def signature(bootstrap: Bootstrap = RESAMPLE_1000) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .comparison import EqualLatency, compare_at_equal_al, curve, signature
+from .comparison import Curve, EqualLatency, compare_at_equal_al, curve, signature
 from .logs import Line, read_log, write_text
 from .scores import score
 
@@ -22,6 +22,7 @@ FACTS = "experiment.json"
 REPORT = "report"
 BASELINE = "wait-k"
 ADAPTIVE = ("single", "top-3", "all")
+COMPARED = (*ADAPTIVE, "test-time-wait-k", "wait-if-diff", "wait-if-worse")
 COLUMNS = ("bleu", "al", "laal", "ap", "dal", "chrf", "length_ratio", "early_stops", "time_per_token", "al_ca")
 
 
@@ -48,6 +49,19 @@ class Experiment:
 
     def of(self, method: str) -> list[Run]:
         return [run for run in self.runs if run.method == method]
+
+    def curve(self, method: str) -> Curve | None:
+        """None where there are no two settings to draw a line between, or no sentences to resample."""
+        lines = [read_log(run.log) for run in self.of(method)]
+        return curve(lines) if len(lines) > 1 and len(lines[0]) > 1 else None
+
+    def claims(self) -> dict[str, list[EqualLatency]]:
+        """Every method that can be against wait-k."""
+        base = self.curve(BASELINE)
+        if base is None:
+            return {}
+        curves = {method: self.curve(method) for method in COMPARED}
+        return {method: compare_at_equal_al(base, found) for method, found in curves.items() if found is not None}
 
 
 def log_path(folder: Path, method: str, setting: str) -> Path:
@@ -93,14 +107,14 @@ def load_experiment(folder: str | Path) -> Experiment:
 def write_report(folder: str | Path) -> str:
     """Write `report/` and return its first lines."""
     experiment = load_experiment(folder)
-    claims = _claims(experiment)
+    claims = experiment.claims()
     report = experiment.folder / REPORT
     _draw(experiment, report)
     examples = _write_examples(experiment, report)
     write_text(report / "scores.csv", _csv(experiment.runs))
     write_text(report / "equal_al.csv", _claims_csv(claims))
-    head = [_said(method, rows) for method, rows in claims.items()]
-    text = "\n\n".join([_intro(experiment), *head, *_tables(experiment), _times(experiment), *examples]) + "\n"
+    head = [_said(method, rows) for method, rows in claims.items() if method in ADAPTIVE]
+    text = "\n\n".join([_intro(experiment), *head, *_tables(experiment), times(experiment), *examples]) + "\n"
     write_text(report / "README.md", text)
     return "\n".join([*head, f"report: {report}"])
 
@@ -122,10 +136,10 @@ def _intro(experiment: Experiment) -> str:
 
 
 def _tables(experiment: Experiment) -> list[str]:
-    return [_table(method, experiment) for method in experiment.facts["settings"] if experiment.of(method)]
+    return [table(method, experiment) for method in experiment.facts["settings"] if experiment.of(method)]
 
 
-def _table(method: str, experiment: Experiment) -> str:
+def table(method: str, experiment: Experiment) -> str:
     """In the form of the paper's appendix: hyper-parameters, BLEU, AL; then what it does not print."""
     encoder = experiment.facts["full_encoder" if method in FULL_MODEL else "encoder"]
     head = ("hyper-parameters", "BLEU", "95%", "AL", "LAAL", "length", "early stops")
@@ -147,7 +161,7 @@ def _table(method: str, experiment: Experiment) -> str:
 FULL_MODEL = ("test-time-wait-k", "wait-if-diff", "wait-if-worse", "full")
 
 
-def _times(experiment: Experiment) -> str:
+def times(experiment: Experiment) -> str:
     """The paper's efficiency table: time to predict a token, live, and against wait-3; all others are in the CSV."""
     shown = [run for run in experiment.runs if run.setting in ("greedy", "k=3") or "=0.4,rho" in run.setting]
     timed = [run for run in shown if run["time_per_token"] is not None]
@@ -176,15 +190,6 @@ def _csv(runs: Sequence[Run]) -> str:
     writer.writerow(["method", "setting", *COLUMNS])
     writer.writerows([run.method, run.setting, *(run[name] for name in COLUMNS)] for run in runs)
     return text.getvalue()
-
-
-def _claims(experiment: Experiment) -> dict[str, list[EqualLatency]]:
-    """Each adaptive method against wait-k, wherever both have a point at that latency."""
-    lines = {method: [read_log(run.log) for run in experiment.of(method)] for method in (BASELINE, *ADAPTIVE)}
-    if len(experiment.of(BASELINE)) < 2 or any(len(one) < 2 for settings in lines.values() for one in settings):
-        return {}
-    base = curve(lines[BASELINE])
-    return {m: compare_at_equal_al(base, curve(lines[m])) for m in ADAPTIVE if len(lines[m]) > 1}
 
 
 def _said(method: str, rows: Sequence[EqualLatency]) -> str:

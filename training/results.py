@@ -1,0 +1,215 @@
+"""Fills the tables and figures of a page of results from the logs they were measured in; its prose stays as it is.
+
+    python -m training.results docs/results.md
+
+A page marks what is filled in with comments, `<!-- runs/x/experiment: findings -->` to `<!-- end -->`: the folder of
+an experiment, relative to where the command is run, and a part. Knows parts; numbers come from the package.
+"""
+
+import argparse
+import re
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from hf_simultaneous.comparison import EqualLatency, compare_settings, curve, signature
+from hf_simultaneous.experiments import COMPARED, REPORT, Experiment, Run, load_experiment, markdown, table, times
+from hf_simultaneous.logs import read_log, write_text
+
+from .checked import InputError
+from .finish import read_facts
+
+
+BLOCK = re.compile(r"(<!-- (?P<folder>\S+): (?P<part>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+FIGURES = "figures"
+PAPER = {
+    "single": "up to 2 over wait-k",
+    "top-3": "up to 4 over wait-k",
+    "all": "only in its tables",
+    "test-time-wait-k": "below wait-k",
+    "wait-if-diff": "below wait-k",
+    "wait-if-worse": "below wait-k",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m training.results", description=__doc__.splitlines()[0])
+    parser.add_argument("page", type=Path, help="a Markdown file with marked parts")
+    try:
+        print(fill(parser.parse_args(arguments).page))
+    except (InputError, ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def fill(page: Path) -> str:
+    """Write every marked part anew, or nothing at all."""
+    filled = 0
+
+    def block(match: re.Match[str]) -> str:
+        nonlocal filled
+        filled += 1
+        return f"{match[1]}\n{_part(page, Path(match['folder']), match['part'])}\n\n{match[4]}"
+
+    text = BLOCK.sub(block, page.read_text(encoding="utf-8"))
+    if not filled:
+        raise InputError(f"{page} marks nothing to fill in; a part begins with <!-- runs/x/experiment: findings -->")
+    write_text(page, text)
+    return f"{page}: {filled} parts"
+
+
+def _part(page: Path, folder: Path, part: str) -> str:
+    if part not in PARTS:
+        raise InputError(f"{page}: parts are {', '.join(PARTS)}; got {part!r}")
+    if part == "models":
+        return _models(folder)
+    if part in ("curves", "grid"):
+        return _figure(page, folder, part)
+    return PARTS[part](load_experiment(folder))
+
+
+def _models(folder: Path) -> str:
+    """What was trained, and what each model scores under its own policy."""
+    found = {path.parent.name: read_facts(path.parent) for path in sorted(folder.glob("*/training.json"))}
+    rows = [
+        (
+            name,
+            facts["config"]["model"].get("encoder_attention", "causal"),
+            Path(facts["init_from"]).name if facts["init_from"] else "random weights",
+            str(facts["seed"]),
+            str(facts["steps"]),
+            f"{facts['seconds'] / 60:.0f} min",
+            *(_own_scores(facts, split) for split in ("dev", "test")),
+        )
+        for name, facts in sorted(found.items(), key=lambda item: (len(item[0]), item[0]))
+        if facts is not None
+    ]
+    if not rows:
+        raise InputError(f"{folder} holds no finished model; train them with python -m training.train_all")
+    head = ("model", "encoder", "started from", "seed", "steps", "one core", "dev BLEU / AL", "test BLEU / AL")
+    return markdown(head, rows)
+
+
+def _own_scores(facts: dict, split: str) -> str:
+    return "; ".join(f"{s['bleu']:.1f} / {s['al']:.1f}" for s in facts["scores"].get(split, {}).values())
+
+
+def _figure(page: Path, folder: Path, part: str) -> str:
+    """A figure of the report, copied beside the page."""
+    drawn = folder / REPORT / f"{part}.svg"
+    if not drawn.is_file():
+        raise InputError(f"{drawn} is missing; make the report with hf-simultaneous report {folder}")
+    name = f"{folder.parent.name}-{part}.svg"
+    (page.parent / FIGURES).mkdir(exist_ok=True)
+    shutil.copy(drawn, page.parent / FIGURES / name)
+    facts = load_experiment(folder).facts
+    return f"![{part} of {facts['test']}, encoder {facts['encoder']}]({FIGURES}/{name})"
+
+
+def _setup(experiment: Experiment) -> str:
+    facts, signatures = experiment.facts, experiment.runs[0].scores["signatures"]
+    return (
+        f"{facts['test']}, {facts['sentences']} sentences, {len(experiment.runs)} settings. "
+        f"Encoder: {facts['encoder']}; full-sentence baseline: {facts['full_encoder']}.\n\n"
+        f"`{signatures['bleu']}`  \n`{signatures['al']}`  \n`{signature()}`"
+    )
+
+
+def _findings(experiment: Experiment) -> str:
+    """The paper's findings, one by one, beside ours."""
+    rows = []
+    for method, claims in experiment.claims().items():
+        if not claims:
+            rows.append((method, PAPER[method], "no latency in common with wait-k", "", ""))
+            continue
+        best = max(claims, key=lambda row: row.difference)
+        above = sum(row.low > 0 for row in claims)
+        below = sum(row.high < 0 for row in claims)
+        counts = f"above at {above}, below at {below} of {len(claims)}"
+        mean = sum(row.difference for row in claims) / len(claims)
+        rows.append((method, PAPER[method], f"{_signed(best)} at AL {best.al:.1f}", f"{mean:+.2f}", counts))
+    head = ("method", "paper", "most, against wait-k at equal AL", "mean", "clear of 0 (95%)")
+    return "\n\n".join([markdown(head, rows), *_against_full(experiment)])
+
+
+def _against_full(experiment: Experiment) -> list[str]:
+    """The best top-3 and single settings beside full-sentence search."""
+    best = [max(experiment.of(m), key=lambda run: run["bleu"]) for m in ("single", "top-3") if experiment.of(m)]
+    rows = [
+        (run.method, run.setting, f"{run['al']:.1f}", full.setting, f"{full['al']:.1f}", _pair(full, run))
+        for run in best
+        for full in experiment.of("full")
+    ]
+    head = ("method", "its best setting", "AL", "full sentence", "AL", "BLEU above it")
+    return [markdown(head, rows)] if rows else []
+
+
+def _pair(first: Run, second: Run) -> str:
+    return _signed(compare_settings(*(curve([read_log(run.log)]) for run in (first, second))))
+
+
+def _equal_al(experiment: Experiment) -> str:
+    """BLEU against wait-k at every latency of wait-k, with intervals."""
+    claims = {method: {row.al: row for row in rows} for method, rows in experiment.claims().items()}
+    runs = sorted(experiment.of("wait-k"), key=lambda run: run["al"])
+    shown = [method for method in COMPARED if claims.get(method)]
+    rows = [
+        (
+            run.setting,
+            f"{run['al']:.2f}",
+            f"{run['bleu']:.2f}",
+            *(_cell(claims[method], run["al"]) for method in shown),
+        )
+        for run in runs
+    ]
+    return markdown(("wait-k", "AL", "BLEU", *shown), rows)
+
+
+def _cell(rows: dict[float, EqualLatency], al: float) -> str:
+    near = [row for at, row in rows.items() if abs(at - al) < 1e-6]
+    return _signed(near[0]) if near else "–"
+
+
+def _signed(row: EqualLatency) -> str:
+    return f"{row.difference:+.2f} [{row.low:+.2f}, {row.high:+.2f}]"
+
+
+def _best_models(experiment: Experiment) -> str:
+    """The dev grid: which model is best under which policy."""
+    grid = experiment.facts.get("dev_scores")
+    if not grid:
+        raise InputError(f"{experiment.folder}: its set has no dev grid; run python -m training.choose_ensembles")
+    models = list(next(iter(grid.values())))
+    rows = []
+    for k, scores in grid.items():
+        best = sorted(scores, key=lambda model: -scores[model])[:3]
+        rows.append((f"wait-{k}", *(f"**{scores[m]:.1f}**" if m in best else f"{scores[m]:.1f}" for m in models)))
+    return markdown(("policy", *(f"model {m}" for m in models)), rows)
+
+
+def _tables(experiment: Experiment) -> str:
+    return "\n\n".join(table(method, experiment) for method in experiment.facts["settings"] if experiment.of(method))
+
+
+def _times(experiment: Experiment) -> str:
+    return times(experiment).split("\n\n", 1)[1]
+
+
+PARTS: dict[str, Callable[..., str]] = {
+    "setup": _setup,
+    "models": _models,
+    "findings": _findings,
+    "equal-al": _equal_al,
+    "best-models": _best_models,
+    "curves": _figure,
+    "grid": _figure,
+    "times": _times,
+    "tables": _tables,
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
