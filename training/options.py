@@ -131,6 +131,8 @@ class SetOptions:
     first_threshold: float = 0.8
     """The confidence asked for at the smallest k; it falls in a line to `last_threshold` at the largest."""
     last_threshold: float = 0.0
+    half: bool = False
+    """Store the set's weights in half precision; they are loaded and computed with in full."""
 
     def __post_init__(self) -> None:
         if not self.ks or len(set(self.ks)) < len(self.ks) or min(self.ks) < 1:

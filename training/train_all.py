@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousMTModel, linear_thresholds
@@ -202,8 +203,18 @@ def _save_set(plan: Plan) -> Path:
         ensembles="single",
     )
     generator.save_pretrained(plan.output / SET)
+    if options.half:
+        _halve(plan.output / SET)
     print(f"set: {plan.output / SET}")
     return plan.output / SET
+
+
+def _halve(folder: Path) -> None:
+    """Round the weights that are stored. What config.json says of them stays, so they are loaded in full precision."""
+    for path in folder.rglob("*.safetensors"):
+        beside = path.with_suffix(".tmp")
+        save_file({name: weight.half() for name, weight in load_file(path).items()}, beside, metadata={"format": "pt"})
+        beside.replace(path)
 
 
 if __name__ == "__main__":

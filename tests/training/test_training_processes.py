@@ -55,7 +55,7 @@ def test_a_set(
     settings: Settings, config_file: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
     settings["model"]["encoder_attention"] = "prefix"
-    more = {"set": {"first_threshold": 0.5}, "wait_k_model": {"encoder_attention": "causal"}}
+    more = {"set": {"first_threshold": 0.5, "half": True}, "wait_k_model": {"encoder_attention": "causal"}}
     config, output = config_file({**settings, **more}), tmp_path / "out"
     command = ["--config", config, "--output", str(output), "--ks", "2", "--jobs", "1"]
     assert main(command) == 0
@@ -63,6 +63,8 @@ def test_a_set(
     assert list(generator.models) == [2, None]
     assert [model.config.encoder_attention for model in generator.models.values()] == ["causal", "prefix"]
     assert generator.thresholds == {2: 0.5}
+    assert {weight.dtype for weight in load_file(output / "set" / "model.safetensors").values()} == {torch.float16}
+    assert {model.dtype for model in generator.models.values()} == {torch.float32}
     source = generator.tokenizer(["das Kind hat"]).input_ids
     for policy in (None, FullSentence()):
         assert generator.generate(source, policy=policy, max_new_tokens=3).shape[0] == 1
