@@ -4,11 +4,12 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SIMULEVAL := .venv-simuleval
+CHROMIUM := { timeout 300 apt-get update --quiet=2 && timeout 300 apt-get install --quiet=2 --yes --no-install-recommends chromium; } > /dev/null
 SIZE ?= base
 QUICK ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench simuleval clean
+.PHONY: help demo test check format bench soak browser simuleval clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -30,6 +31,12 @@ format: $(INSTALLED)  ## let ruff format the code and sort the imports
 
 bench: $(INSTALLED)  ## the benchmarks, SIZE=base|tiny, QUICK=1 for about a minute; writes benchmarks/out/bench.json
 	$(BIN)/python -m benchmarks.bench --size $(SIZE) $(if $(QUICK),--quick)
+
+soak: $(INSTALLED)  ## 100,000 words through one stream: time per word and memory must stay flat
+	$(BIN)/python -m benchmarks.soak
+
+browser:  ## Debian's chromium for the tests of the page, where it can be installed; without it they are skipped
+	@command -v chromium > /dev/null || $(CHROMIUM) || echo "no chromium: the tests of the page will be skipped"
 
 simuleval: $(SIMULEVAL)/.installed  ## an environment of its own for SimulEval and OmniSTEval, which some tests compare with
 

@@ -1,4 +1,4 @@
-"""`hf-simultaneous demo`: a German sentence under three policies, in the terminal.
+"""`hf-simultaneous demo`: German sentences translated in the terminal, word by word as they arrive.
 
 Shows what the policies do, with a set of models or, where there is none, with predictions from a script, which says at
 which source word each English word becomes clear.
@@ -7,6 +7,7 @@ which source word each English word becomes clear.
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.live import Live
@@ -19,10 +20,25 @@ from .metrics import Sentence, latency
 from .policies import Adaptive, FullSentence, WaitK, linear_thresholds
 from .terminal import LiveView, TwoLines
 from .terminal import play as show
-from .translation import TextSession
+from .translation import TextSession, operating_points
 
 
-SENTENCE = "der kleine Lehrer hat letzte Woche die rote Tasche im Garten gesucht"
+if TYPE_CHECKING:
+    from .generation import AdaptiveWaitKGenerator
+
+
+# In each the verb comes late, so that it pays to wait.
+SENTENCES = (
+    "Meine Schwester hat mir gestern ein altes Fahrrad geschenkt.",
+    "Ich glaube, dass der Zug heute nicht mehr kommt.",
+    "Wenn du morgen Zeit hast, können wir zusammen kochen.",
+)
+TITLES = {
+    "wait-3": "wait-3: fixed, must write after three tokens",
+    "adaptive": "adaptive: writes when sure, reads when not",
+    "full": "full sentence: reads everything first",
+}
+# What is played where no models ship.
 SOURCE = ["Ich", "habe", "heute", "das", "alte", "Rad", "verkauft", "."]
 # Each English word, the source words that must have been seen for it to be clear, and the guess made before that.
 SCRIPT = (
@@ -83,27 +99,49 @@ def play(policy: Policy, title: str, console: Console, pause: float) -> None:
 
 
 def main(pause: float = 0.15, model: str | None = None) -> None:
-    """Play the three policies one after another."""
+    """Play sentences with models if there are any, else the scripted one. Only a person watching is kept waiting."""
     console = Console()
+    pause = pause if console.is_terminal else 0.0
     if model is not None or builtin():
-        translate_all(set_or_builtin(model), console, pause)
-        return
-    console.print("One sentence, three policies. The predictions are scripted; wrong guesses are underlined.\n")
-    play(WaitK(3), "wait-3: fixed, must write after three words", console, pause)
-    play(Adaptive(linear_thresholds(0.9, 0.3, 1, 8)), "adaptive: writes when sure, reads when not", console, pause)
-    play(FullSentence(), "full sentence: reads everything first", console, pause)
-    console.print("Next: train a toy set (see 'Train your own' in README.md), then type into")
+        translate_all(model, console, pause)
+    else:
+        play_script(console, pause)
+
+
+def play_script(console: Console, pause: float) -> None:
+    """One sentence under three policies; no model is asked."""
+    console.print("One sentence, three policies. Predictions are scripted; wrong ones underlined.\n")
+    play(WaitK(3), TITLES["wait-3"].replace("tokens", "words"), console, pause)
+    play(Adaptive(linear_thresholds(0.9, 0.3, 1, 8)), TITLES["adaptive"], console, pause)
+    play(FullSentence(), TITLES["full"], console, pause)
+    console.print("Next: train a toy set (see 'Train your own' in README.md), then type into", highlight=False)
     console.print("  hf-simultaneous translate --model runs/toy/set --show", highlight=False)
 
 
-def translate_all(model: str, console: Console, pause: float) -> None:
-    """The same with real models: a sentence arrives word by word, under each policy."""
-    generator, own = load(Request(model=model))
-    titles = {"wait-3": WaitK(3), "adaptive": own, "full sentence": FullSentence()}
-    for title, policy in titles.items():
-        console.print(title, style="bold")
-        show(TextSession(generator, policy=policy).stream(_spoken(SENTENCE, pause)), LiveView(console))
-    console.print("Next: type into  hf-simultaneous translate --show", highlight=False)
+def translate_all(model: str | None, console: Console, pause: float) -> None:
+    """The same with real models, and more sentences: each arrives word by word."""
+    console.print("German in, English out, while the sentence is still arriving.\n")
+    generator, own = load(Request(model=set_or_builtin(model)))
+    for title, policy, sentence in turns(generator, own):
+        console.print(title, style="bold", highlight=False)
+        with TextSession(generator, policy=policy) as session:
+            show(session.stream(_spoken(sentence, pause)), LiveView(console))
+    named = "" if model is None else f" --model {model}"
+    points = "".join(f" --latency {point}" for point in operating_points(generator)[:1])
+    console.print("Next:")
+    console.print(f"  hf-simultaneous translate{named}{points} --show", highlight=False, soft_wrap=True)
+    console.print(f"  hf-simultaneous app{named}", highlight=False, soft_wrap=True)
+
+
+def turns(generator: "AdaptiveWaitKGenerator", own: Policy) -> Iterator[tuple[str, Policy, str]]:
+    """Titles, policies and sentences: policies side by side on the first, operating points on the second."""
+    first, second, *others = SENTENCES
+    for name, policy in {"wait-3": WaitK(3), "adaptive": own, "full": FullSentence()}.items():
+        yield TITLES[name], policy, first
+    for point in operating_points(generator):
+        yield f"adaptive, {point} latency", Adaptive(generator.latencies[point]), second
+    for sentence in others if generator.latencies else [second, *others]:
+        yield TITLES["adaptive"], own, sentence
 
 
 def _spoken(text: str, pause: float) -> Iterator[str]:

@@ -120,14 +120,14 @@ class Session:
 async def astream(session: Session, source: AsyncIterable[int] | Iterable[int]) -> "AsyncIterator[Event]":
     """Push tokens from an async iterator through a session, each step computed in a worker thread."""
     with session:
-        async for token in _async(source):
-            async for event in _async(session.push(token)):
+        async for token in as_async(source):
+            async for event in as_async(session.push(token)):
                 yield event
-        async for event in _async(session.flush()):
+        async for event in as_async(session.flush()):
             yield event
 
 
-async def _async(items: AsyncIterable[T] | Iterable[T]) -> AsyncIterator[T]:
+async def as_async(items: AsyncIterable[T] | Iterable[T]) -> AsyncIterator[T]:
     """Any iterable as an async one; a plain one is advanced in a thread, because it may block."""
     if isinstance(items, AsyncIterable):
         async for item in items:

@@ -107,7 +107,7 @@ class TwoLines:
         folded = []
         for start in range(0, max(1, len(self.above), len(self.below)), room):
             for mark, line in zip(marks, (self.above, self.below), strict=True):
-                folded.append(Text(mark, style="dim").append_text(line[start : start + room]))
+                folded.append(Text.assemble((mark, "dim"), line[start : start + room]))
         return Text("\n").join(folded)
 
 

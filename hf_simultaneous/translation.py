@@ -113,14 +113,14 @@ class TextSession:
         self, source: str | Iterable[str] | AsyncIterable[str], *, fragments: bool = False
     ) -> AsyncIterator[TextEvent]:
         """`stream` for asynchronous code: takes an async (or plain) iterator, computes off the event loop."""
-        from .sessions import _async
+        from .sessions import as_async
 
         push, items = self._way_in(source, fragments)
         with self:
-            async for item in _async(items):
-                async for event in _async(push(item)):
+            async for item in as_async(items):
+                async for event in as_async(push(item)):
                     yield event
-            async for event in _async(self.flush()):
+            async for event in as_async(self.flush()):
                 yield event
 
     def _way_in(self, source: Any, fragments: bool) -> tuple[Callable[[str], Iterator[TextEvent]], Any]:
@@ -227,3 +227,9 @@ def choose_policy(
         return generator.policy
     own = generator.policy
     return make_policy(name, k=k, rho=rho, k_min=own.k_min, k_max=own.k_max, **options)
+
+
+def operating_points(generator: "AdaptiveWaitKGenerator") -> list[str]:
+    """The named operating points of a set, from quick to careful."""
+    points = generator.latencies
+    return sorted(points, key=lambda name: sum(points[name].values()) / len(points[name]))

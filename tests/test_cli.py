@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from hf_simultaneous import WaitK, doctor, live
+from hf_simultaneous import AdaptiveWaitKGenerator, WaitK, demo, doctor, live
 from hf_simultaneous.cli import app
 from hf_simultaneous.terminal import LiveView, TwoLines, follow, play
 from hf_simultaneous.text import SentenceRules
@@ -187,13 +187,38 @@ def test_the_page_says_what_it_needs(monkeypatch, folder):
     assert "pip install 'hf_simultaneous[app]'" in result.stderr
 
 
-def test_the_demo_plays_a_script_or_a_set(folder):
-    scripted = run("demo", "--pause", 0).stdout
+@pytest.fixture
+def no_waiting(monkeypatch):
+    waits = []
+    monkeypatch.setattr(demo.time, "sleep", waits.append)
+    yield
+    assert not any(waits), "nobody watches a pipe"
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_the_demo_plays_a_script_where_no_models_ship(monkeypatch, tmp_path):
+    monkeypatch.setattr(doctor, "BUILTIN", tmp_path)
+    scripted = run("demo").stdout
     assert scripted.count("READ  Ich habe heute das alte Rad verkauft .") == 3
     assert "Average Lagging 2.86 words" in scripted
-    played = run("demo", "--pause", 0, "--model", folder).stdout
-    assert [line for line in played.splitlines() if line[:1].isalpha()][:3] == ["wait-3", "adaptive", "full sentence"]
-    assert played.count("Average Lagging") >= 3
+    assert "\x1b" not in scripted
+
+
+@pytest.mark.usefixtures("no_waiting")
+def test_the_demo_plays_the_models_that_ship_or_are_named(monkeypatch, folder, tmp_path):
+    shipped = AdaptiveWaitKGenerator.from_pretrained(folder)
+    shipped.latencies = {"high": {1: 0.9, 2: 0.9}, "low": {1: 0.1, 2: 0.1}}
+    shipped.save_pretrained(str(tmp_path))
+    monkeypatch.setattr(doctor, "BUILTIN", tmp_path)
+    monkeypatch.setattr(demo, "SENTENCES", ("Das Haus.", "Wir haben.", "Und die Katze."))  # they take less time
+    played = run("demo").stdout
+    titles = [line.split(":")[0] for line in played.splitlines() if line[:1].isalpha()]
+    points = ["adaptive, low latency", "adaptive, high latency"]
+    assert titles[1:] == ["wait-3", "adaptive", "full sentence", *points, "adaptive", "Next"]
+    assert played.count("Average Lagging") >= 6
+    assert "\x1b" not in played
+    assert played.endswith("  hf-simultaneous translate --latency low --show\n  hf-simultaneous app\n")
+    assert f"  hf-simultaneous app --model {folder}\n" in run("demo", "--model", folder).stdout
 
 
 def test_info_says_what_a_set_is_made_of(folder):

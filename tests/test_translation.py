@@ -2,12 +2,18 @@
 
 import asyncio
 import dataclasses
+import gc
 import json
 import math
 import random
-from itertools import islice
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle, islice
+from types import CodeType, FunctionType, ModuleType
 
 import pytest
+import torch
 
 from hf_simultaneous import AdaptiveWaitKGenerator, FullSentence, TestTimeWaitK, WaitK
 from hf_simultaneous.actions import Write
@@ -215,6 +221,62 @@ def test_sessions_side_by_side_do_not_mix(generator):
             heard += session.push_word(word)
     for session, heard in zip(sessions, events, strict=True):
         assert untimed([*heard, *session.flush()]) == expected
+
+
+def test_twenty_threads_get_what_each_gets_alone(generator):
+    """One generator, which all of them ask at the same time; policies and texts differ."""
+    policies = [None, WaitK(1), WaitK(3), FullSentence()]
+    jobs = [(policies[place % 4], SENTENCES[place % 3]) for place in range(20)]
+    alone = [untimed(TextSession(generator, policy=policy).stream(text.split())) for policy, text in jobs]
+    together = threading.Barrier(len(jobs))
+
+    def heard(policy, text):
+        session, events = TextSession(generator, policy=policy), []
+        together.wait(60)
+        for word in text.split():
+            events += session.push_word(word)
+        return untimed([*events, *session.flush()])
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        assert list(pool.map(heard, *zip(*jobs, strict=True))) == alone
+
+
+def held(session, *shared):
+    """Everything a session keeps alive, in bytes: all that is reachable from it, less what it shares with others."""
+    seen, queue, size = {id(thing) for thing in shared}, [session], 0
+    while queue:
+        thing = queue.pop()
+        if id(thing) in seen or isinstance(thing, (type, ModuleType, FunctionType, CodeType)):
+            continue
+        seen.add(id(thing))
+        size += sys.getsizeof(thing) + (thing.nbytes if isinstance(thing, torch.Tensor) else 0)
+        queue += gc.get_referents(thing)
+    return size
+
+
+def is_flat(generator, session, words):
+    """Does a session that is given so many words hold the same after every sentence? Two sentences take turns."""
+    shared, found = [generator, *generator.models.values(), generator.tokenizer], []
+    for word in islice(cycle(TEXT.split()), words):
+        if any(event.action == "END" for event in list(session.push_word(word))):
+            found.append(held(session, *shared))
+    return len(set(found[10:])) <= 2
+
+
+BRIEF = {"policy": FullSentence(), "max_new_tokens": 2}  # few predictions: it is the words that are many
+
+
+def test_a_stream_of_thousands_of_words_holds_no_more_than_one_of_a_few(generator):
+    assert is_flat(generator, TextSession(generator, **BRIEF), 3000)
+
+
+def test_a_session_that_remembers_would_be_noticed(generator):
+    class Diary(TextSession):
+        def push_word(self, word):
+            self._source.diary = [*getattr(self._source, "diary", []), word]
+            return super().push_word(word)
+
+    assert not is_flat(generator, Diary(generator, **BRIEF), 300)
 
 
 def test_an_event_becomes_json(generator):
