@@ -66,21 +66,26 @@ def hide_custom_pipelines(configuration: ModuleType) -> None:
     configuration.SimultaneousConfig.custom_pipelines = _NotHere()
 
 
-def register_pipeline(pipelines: ModuleType) -> None:
+def load_pipeline(pipelines: ModuleType) -> None:
+    """Ours follows transformers' own; where ours came first, it is in the middle of being imported."""
+    import_module(".pipelines", __package__)
+
+
+def register_pipeline(ours: ModuleType) -> None:
     """`pipeline("simultaneous-translation", model=...)` makes one."""
     from transformers import AutoModelForSeq2SeqLM
+    from transformers.pipelines import PIPELINE_REGISTRY
 
-    from .pipelines import TASK, SimultaneousTranslationPipeline
-
-    pipelines.PIPELINE_REGISTRY.register_pipeline(
-        TASK, SimultaneousTranslationPipeline, pt_model=AutoModelForSeq2SeqLM, type="text"
+    PIPELINE_REGISTRY.register_pipeline(
+        ours.TASK, ours.SimultaneousTranslationPipeline, pt_model=AutoModelForSeq2SeqLM, type="text"
     )
 
 
 _REGISTRATIONS: dict[str, Callable[[ModuleType], None]] = {
     "transformers.models.auto.configuration_auto": register_config,
     "transformers.models.auto.modeling_auto": register_models,
-    "transformers.pipelines": register_pipeline,
+    "transformers.pipelines": load_pipeline,
+    f"{__package__}.pipelines": register_pipeline,
     f"{__package__}.configuration_simultaneous": hide_custom_pipelines,
 }
 

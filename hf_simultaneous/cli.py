@@ -25,9 +25,11 @@ def root() -> None:
 @app.command()
 def demo(
     pause: Annotated[float, typer.Option(min=0.0, help="Seconds between two actions.")] = 0.15,
-    model: Annotated[str | None, typer.Option(help="A set of models; without any, predictions from a script.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="A set of models; by default the one that ships, or a script.")
+    ] = None,
 ) -> None:
-    """Watch one sentence under three policies."""
+    """Watch German sentences being translated while they arrive."""
     with _plain_errors(), _quiet_ends():
         from .demo import main as play_all
 
@@ -219,6 +221,46 @@ def report(
         from .experiments import write_report
 
         typer.echo(write_report(experiment))
+
+
+@app.command()
+def card(
+    folder: Annotated[Path, typer.Argument(help="A set of models or a checkpoint.")],
+    facts: Annotated[
+        Path | None, typer.Option(help="YAML with what the files do not say: licence, data, attribution, scores, ...")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over the README.md that is there.")] = False,
+) -> None:
+    """Write the card of a set or checkpoint, README.md, from what is known of it."""
+    with _plain_errors():
+        from .cards import read_stated, write_card
+
+        typer.echo(write_card(folder, read_stated(facts) if facts else None, overwrite=force))
+
+
+@app.command()
+def push(
+    folder: Annotated[Path, typer.Argument(help="A set of models, a checkpoint, or a metric module.")],
+    repo: Annotated[str, typer.Option(help="Where to, as user/name.")],
+    private: Annotated[bool, typer.Option("--private", help="For your eyes only.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be sent.")] = False,
+    separate: Annotated[
+        bool, typer.Option("--separate", help="Members in repositories of their own, user/name-wait-1 and so on.")
+    ] = False,
+    space: Annotated[bool, typer.Option("--space", help="And a Space of the same name that shows it.")] = False,
+    kind: Annotated[str | None, typer.Option(help="set, checkpoint or metric; else the folder tells.")] = None,
+) -> None:
+    """Share it on the hub: weights, tokenizer, code and card; nothing else in the folder is sent."""
+    with _plain_errors(), _quiet_ends():
+        from . import hub
+
+        request = hub.Request(
+            folder=folder, repo=repo, kind=kind, private=private or None, separate=separate, space=space
+        )
+        if dry_run:
+            typer.echo("\n".join([*map(str, hub.plan(request)), "nothing was sent"]))
+        else:
+            typer.echo("\n".join(hub.push(request)))
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ Here policies and models meet; neither knows the other.
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
@@ -217,17 +218,24 @@ class AdaptiveWaitKGenerator:
         save_set(self, save_directory, **kwargs)
 
     @classmethod
-    def from_pretrained(cls, pretrained_model_name_or_path: str, **kwargs: Any) -> "AdaptiveWaitKGenerator":
-        """Load a set or a single checkpoint, from a folder or the hub; `latency` names an operating point."""
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: str | None = None, **kwargs: Any
+    ) -> "AdaptiveWaitKGenerator":
+        """Load a set or a single checkpoint, from a folder or the hub; without a name, the set in the package.
+
+        `latency` names an operating point of the set.
+        """
         from .sets import load_set
 
-        return load_set(cls, pretrained_model_name_or_path, **kwargs)
+        name = pretrained_model_name_or_path
+        if name is None:  # what ships with the package does not travel with a set
+            name = import_module("hf_simultaneous.doctor").set_or_builtin(None)
+        return load_set(cls, name, **kwargs)
 
     def push_to_hub(self, repo_id: str, **kwargs: Any) -> str:
-        """Share the whole set as one repository."""
-        from .sets import push_set
-
-        return push_set(self, repo_id, **kwargs)
+        """Share the whole set as one repository; returns its address."""
+        # By name, because it is not among the files that travel with a set.
+        return str(import_module("hf_simultaneous.hub").push_generator(self, repo_id, **kwargs))
 
 
 def _tell(streamer: BaseStreamer, event: Event) -> None:

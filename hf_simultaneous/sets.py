@@ -6,12 +6,12 @@ the others lie in subfolders or in repositories of their own.
 
 import json
 import shutil
-import tempfile
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from huggingface_hub import HfApi, snapshot_download
-from transformers import AutoTokenizer
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import HFValidationError, StrictDataclassError
 
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 CONFIG_NAME = "adaptive_config.json"
 FORMAT = 1
-# What a set is made of: nothing else is ever downloaded or uploaded.
+# What a set is made of: nothing else is ever downloaded.
 FILES = ["*.json", "*.safetensors", "*.model", "*.spm", "*.md", "*.py", "*.txt"]
 # What `custom_generate` needs where this package is not installed.
 CODE = (
@@ -60,7 +60,7 @@ def save_set(generator: "AdaptiveWaitKGenerator", save_directory: str | Path, **
     (folder / CONFIG_NAME).unlink(missing_ok=True)
     members = {}
     for k, model in generator.models.items():
-        members[_name(k)] = {"folder": "." if k == generator.root else f"wait-{k}" if k is not None else "full"}
+        members[_name(k)] = {"folder": member_folder(k, generator.root)}
         model.save_pretrained(folder / members[_name(k)]["folder"], **kwargs)
     if generator.tokenizer is not None:
         generator.tokenizer.save_pretrained(folder)
@@ -68,6 +68,11 @@ def save_set(generator: "AdaptiveWaitKGenerator", save_directory: str | Path, **
     _save_pipeline(folder)
     text = json.dumps(_config(generator, members), indent=2) + "\n"
     (folder / CONFIG_NAME).write_text(text, encoding="utf-8")
+
+
+def member_folder(k: int | None, root: int | None) -> str:
+    """Where the model for k lies in a set; `root` is the k of the one that needs no folder of its own."""
+    return "." if k == root else f"wait-{k}" if k is not None else "full"
 
 
 def _config(generator: "AdaptiveWaitKGenerator", members: dict[str, Any]) -> dict[str, Any]:
@@ -133,6 +138,7 @@ def load_set(
     *,
     latency: str | None = None,
     revision: str | None = None,
+    subfolder: str = "",
     token: str | bool | None = None,
     cache_dir: str | None = None,
     local_files_only: bool = False,
@@ -144,7 +150,7 @@ def load_set(
     `thresholds`, `ensembles`, `early_stop` and `history` beat what is saved; other keywords go to the models.
     """
     hub = {"token": token, "cache_dir": cache_dir, "local_files_only": local_files_only}
-    folder = _folder(str(name_or_path), revision, hub)
+    folder = _folder(str(name_or_path), revision, hub, subfolder)
     saved = _read_config(folder)
     own = ("thresholds", "ensembles", "early_stop", "history", "dev_scores", "latencies")
     given = {name: kwargs.pop(name) for name in own if name in kwargs}
@@ -162,12 +168,22 @@ def load_set(
     return generator.to(device) if device is not None else generator
 
 
-def _folder(name_or_path: str, revision: str | None, hub: dict[str, Any]) -> Path:
+def _folder(name_or_path: str, revision: str | None, hub: dict[str, Any], subfolder: str = "") -> Path:
     if Path(name_or_path).is_dir():
-        return Path(name_or_path)
+        return Path(name_or_path, subfolder)
     if Path(name_or_path).is_absolute() or name_or_path.count("/") > 1 or name_or_path.startswith("."):
         raise FileNotFoundError(f"no folder {name_or_path!r}; give a folder, or a repository as user/name")
-    return Path(snapshot_download(name_or_path, revision=revision, allow_patterns=FILES, **hub))
+    files = [f"{subfolder}/{pattern}" if subfolder else pattern for pattern in FILES]
+    return Path(snapshot_download(name_or_path, revision=revision, allow_patterns=files, **hub), subfolder)
+
+
+def check_links(files: Iterable[Path], root: Path) -> None:
+    """No file may be a link that leads out of `root`; in the hub's cache all are links to its `blobs`."""
+    caches = [parent.parent / "blobs" for parent in root.absolute().parents if parent.name == "snapshots"]
+    homes = [home.resolve() for home in (root, *caches)]
+    for path in files:
+        if not path.is_dir() and not any(path.resolve().is_relative_to(home) for home in homes):
+            raise ValueError(f"{path} is linked from outside {root}; put the file itself there")
 
 
 def _read_config(folder: Path) -> dict[str, Any]:
@@ -177,6 +193,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         if not (folder / "config.json").exists():
             raise FileNotFoundError(f"{folder} holds neither a set ({CONFIG_NAME}) nor a checkpoint (config.json)")
         return {"members": {_config_of(folder).get("wait_k"): {"folder": "."}}, "latencies": {}}
+    check_links(folder.iterdir(), folder)
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
         if saved["format"] != FORMAT:
@@ -204,61 +221,105 @@ def _operating_point(name: str, latencies: dict[str, dict[int, float]]) -> dict[
     return latencies[name]
 
 
-def _member(root: Path, place: dict[str, str], hub: dict[str, Any]) -> Path:
-    """The folder of a member: below the set's own, or a repository. A config must not lead anywhere else."""
+def check_place(root: Path, place: Any) -> None:
+    """A member is below the set's own folder, or a repository. A config must not lead anywhere else."""
     kinds = ({"folder"}, {"repo"}, {"repo", "revision"})
     if not isinstance(place, dict) or set(place) not in kinds or not all(isinstance(at, str) for at in place.values()):
         raise ValueError(f"{root / CONFIG_NAME}: a member is a folder or a repo (with a revision); got {place!r}")
-    if "repo" in place:
-        return Path(snapshot_download(place["repo"], revision=place.get("revision"), allow_patterns=FILES, **hub))
-    path = PurePosixPath(place["folder"])
-    inside = root / path
-    if path.is_absolute() or ".." in path.parts or "\\" in place["folder"]:
-        raise ValueError(f"{root / CONFIG_NAME}: a member's folder is below the set's own; got {place['folder']!r}")
-    if not inside.resolve().is_relative_to(root.resolve()):
-        raise ValueError(f"{root / CONFIG_NAME}: member {place['folder']!r} leads out of the set")
+
+
+def _member(root: Path, place: dict[str, str], hub: dict[str, Any]) -> Path:
+    """The folder of a member, downloaded if it is elsewhere."""
+    check_place(root, place)
+    inside = _download(root, place, hub) if "repo" in place else _below(root, place["folder"])
     if not (inside / "config.json").exists():
-        raise FileNotFoundError(
-            f"{root / CONFIG_NAME} names member {place['folder']!r}, but {inside}/config.json is missing"
-        )
+        named = place.get("folder") or place["repo"]
+        raise FileNotFoundError(f"{root / CONFIG_NAME} names member {named!r}, but {inside}/config.json is missing")
+    return inside
+
+
+def _download(root: Path, place: dict[str, str], hub: dict[str, Any]) -> Path:
+    try:
+        return Path(snapshot_download(place["repo"], revision=place.get("revision"), allow_patterns=FILES, **hub))
+    except HFValidationError as error:
+        raise ValueError(f"{root / CONFIG_NAME}: a member's repo is user/name; got {place['repo']!r}") from error
+
+
+def _below(root: Path, folder: str) -> Path:
+    """A member's folder, if it and all its files are in the set."""
+    path = PurePosixPath(folder)
+    inside = root / path
+    if path.is_absolute() or ".." in path.parts or "\\" in folder:
+        raise ValueError(f"{root / CONFIG_NAME}: a member's folder is below the set's own; got {folder!r}")
+    if not inside.resolve().is_relative_to(root.resolve()):
+        raise ValueError(f"{root / CONFIG_NAME}: member {folder!r} leads out of the set")
+    if inside.is_dir() and (root / CONFIG_NAME).exists():  # a checkpoint the user named is the user's own affair
+        check_links(inside.iterdir(), root)
     return inside
 
 
 def _load_model(folder: Path, **kwargs: Any) -> Any:
+    from safetensors import SafetensorError
+
     from .modeling_simultaneous import SimultaneousMTModel
 
-    kind = _config_of(folder).get("model_type")
+    config = _config_of(folder)
+    kind = config.get("model_type")
     if kind not in ("simultaneous-mt", "marian"):  # its weights would not fit, and random ones would stand in for them
         raise ValueError(f"{folder}/config.json: a member is a simultaneous-mt or a marian model; got {kind!r}")
-    return SimultaneousMTModel.from_pretrained(folder, use_safetensors=True, **kwargs)
+    _check_weights(folder, config)
+    try:
+        model, told = SimultaneousMTModel.from_pretrained(
+            folder, use_safetensors=True, output_loading_info=True, **kwargs
+        )
+    except (StrictDataclassError, ValueError) as error:
+        raise ValueError(f"{folder}/config.json: {' '.join(str(error).split())}") from error
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(f"{folder}/model.safetensors is damaged or does not fit config.json: {error}") from error
+    # Marian's own may hold tables that transformers no longer keeps.
+    odd = {*told["missing_keys"], *(told["unexpected_keys"] if kind != "marian" else ())}
+    if odd:  # transformers would make the missing up
+        raise ValueError(
+            f"{folder}/model.safetensors does not fit config.json: {len(odd)} weights, such as {min(odd)}"
+        )
+    return model
+
+
+def _check_weights(folder: Path, config: dict[str, Any]) -> None:
+    """Weights are in files of the folder; these three could make transformers look for them elsewhere."""
+    index = folder / "model.safetensors.index.json"
+    if "transformers_weights" in config:
+        raise ValueError(f"{folder}/config.json: transformers_weights is not allowed; weights are model.safetensors")
+    if (folder / "adapter_config.json").exists():
+        raise ValueError(f"{folder}/adapter_config.json is not allowed; merge the adapter into model.safetensors")
+    try:
+        shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"].values() if index.exists() else ()
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{index} is no index of weights: {error}") from error
+    for shard in shards:
+        if PurePosixPath(str(shard)).name != shard or "\\" in shard:
+            raise ValueError(f"{index}: weights are in files beside it; got {shard!r}")
 
 
 def _config_of(folder: Path) -> dict[str, Any]:
     from .configuration_simultaneous import SimultaneousConfig
 
-    config: dict[str, Any] = SimultaneousConfig.get_config_dict(folder)[0]
+    config: Any = SimultaneousConfig.get_config_dict(folder)[0]
+    if not isinstance(config, dict):
+        raise ValueError(f"{folder}/config.json holds no configuration, but {config!r}")
     return config
 
 
 def _load_tokenizer(folder: Path, model: Any) -> Any:
     if model is None or not (folder / "tokenizer_config.json").exists():
         return None
-    # Given a config it does not look for one, and so does not ask whether the code that comes with that may be run.
-    return AutoTokenizer.from_pretrained(folder, config=model.config, trust_remote_code=False)
+    from transformers import AutoTokenizer  # here, so that what only shares files need not wait for it
 
-
-def push_set(
-    generator: "AdaptiveWaitKGenerator", repo_id: str, *, private: bool | None = None, token: str | None = None
-) -> str:
-    """Upload the set as one commit: a push cut in the middle leaves the old revision whole."""
-    api = HfApi(token=token)
-    repo = api.create_repo(repo_id, private=private, exist_ok=True).repo_id
-    with tempfile.TemporaryDirectory() as folder:
-        save_set(generator, folder)
-        commit = api.upload_folder(
-            repo_id=repo, folder_path=folder, allow_patterns=FILES, commit_message="Upload a set of wait-k models"
-        )
-    return str(commit.commit_url)
+    try:
+        # Given a config it does not look for one, and so does not ask whether the code that comes with it may be run.
+        return AutoTokenizer.from_pretrained(folder, config=model.config, trust_remote_code=False)
+    except Exception as error:  # `tokenizers` raises nothing more special
+        raise ValueError(f"the tokenizer in {folder} cannot be read: {error}") from error
 
 
 def generate(
@@ -291,7 +352,9 @@ def generate(
 def _set_of(model: Any, named: str | None) -> "AdaptiveWaitKGenerator":
     from .generation import AdaptiveWaitKGenerator
 
-    place = named or model.name_or_path
-    if named or (place and (_folder(place, None, {}) / CONFIG_NAME).exists()):
-        return AdaptiveWaitKGenerator.from_pretrained(place)
+    if named:
+        return AdaptiveWaitKGenerator.from_pretrained(named)
+    revision = getattr(model.config, "_commit_hash", None)  # the set as it was when the model was loaded
+    if model.name_or_path and (_folder(model.name_or_path, revision, {}) / CONFIG_NAME).exists():
+        return AdaptiveWaitKGenerator.from_pretrained(model.name_or_path, revision=revision)
     return AdaptiveWaitKGenerator(model)

@@ -142,10 +142,12 @@ def test_saving_a_pipeline_saves_the_set(pipe, tmp_path):
     assert "custom_pipelines" in json.loads((tmp_path / "config.json").read_text())
 
 
-def test_the_task_is_known_without_importing_transformers_first():
+@pytest.mark.parametrize("first", ["transformers", "hf_simultaneous.pipelines"])
+def test_the_task_is_known_whatever_is_imported_first(first):
     code = f"""
 import sys, hf_simultaneous
 assert "transformers" not in sys.modules
+import {first}
 from transformers.pipelines import PIPELINE_REGISTRY
 assert {TASK!r} in PIPELINE_REGISTRY.get_supported_tasks()
 assert "hf_simultaneous.generation" not in sys.modules, "the models can wait"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, BertConfig, BertModel, MarianConfig, MarianMTModel
 
 from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousMTModel, linear_thresholds, sets
@@ -168,6 +169,12 @@ def test_a_set_may_be_saved_over_itself(generator, folder):
     assert told(AdaptiveWaitKGenerator.from_pretrained(folder)) == told(generator)
 
 
+def test_saving_a_set_leaves_a_card_alone(generator, folder):
+    (folder / "README.md").write_text("Mine.")
+    generator.save_pretrained(folder)
+    assert (folder / "README.md").read_text() == "Mine."
+
+
 def test_a_save_cut_in_the_middle_leaves_no_set(generator, folder, monkeypatch):
     def full(*args, **kwargs):
         raise OSError("no space left on device")
@@ -224,6 +231,7 @@ MEMBERS = {"1": {"folder": "wait-1"}, "3": {"folder": "wait-3"}, "4": {"folder":
         ({"members": {**MEMBERS, "1": {"folder": "wait-1/../../x"}}}, "below the set's own"),
         ({"members": {**MEMBERS, "1": {"folder": "/etc"}}}, "below the set's own; got '/etc'"),
         ({"members": {**MEMBERS, "1": {"folder": "..\\set"}}}, "below the set's own"),
+        ({"members": {**MEMBERS, "1": {"repo": "../../etc"}}}, "a member's repo is user/name; got '../../etc'"),
     ],
 )
 def test_a_config_that_is_none_is_refused_by_name(folder, changes, message):
@@ -250,6 +258,30 @@ def test_a_member_that_leads_out_of_the_set_is_refused(folder, saved):
     tamper(folder, members={**MEMBERS, "1": {"folder": "elsewhere"}})
     with pytest.raises(ValueError, match=f"^{folder / CONFIG}: member 'elsewhere' leads out of the set"):
         AdaptiveWaitKGenerator.from_pretrained(folder)
+
+
+@pytest.mark.parametrize("name", ["wait-1/model.safetensors", "wait-1/config.json", "tokenizer.json", CONFIG])
+def test_a_file_that_is_linked_from_elsewhere_is_refused(folder, saved, name):
+    (folder / name).unlink()
+    (folder / name).symlink_to(saved / name)
+    with pytest.raises(ValueError, match=f"^{folder / name} is linked from outside {folder}; put the file itself"):
+        AdaptiveWaitKGenerator.from_pretrained(folder)
+
+
+def test_links_inside_the_set_and_into_the_hubs_cache_are_fine(generator, folder, saved, tmp_path):
+    (folder / "copy.safetensors").hardlink_to(saved / "wait-1" / "model.safetensors")
+    (folder / "wait-1" / "model.safetensors").unlink()
+    (folder / "wait-1" / "model.safetensors").symlink_to("../copy.safetensors")
+    snapshot, blobs = tmp_path / "models--me--set" / "snapshots" / "0a1b", tmp_path / "models--me--set" / "blobs"
+    blobs.mkdir(parents=True)
+    for number, path in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
+        (blobs / str(number)).hardlink_to(path.resolve())
+        link = snapshot / path.relative_to(folder)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(os.path.relpath(blobs / str(number), link.parent))
+    for place in (folder, snapshot):
+        assert told(AdaptiveWaitKGenerator.from_pretrained(place)) == told(generator)
+    assert told(AdaptiveWaitKGenerator.from_pretrained(tmp_path, subfolder=folder.name)) == told(generator)
 
 
 def test_a_member_that_is_missing_is_named(folder):
@@ -279,6 +311,56 @@ def test_a_member_with_another_vocabulary_is_refused(folder):
         AdaptiveWaitKGenerator.from_pretrained(folder)
 
 
+def replaced(path: Path, content: bytes) -> None:
+    path.unlink()  # the file itself is shared with the set it was linked from
+    path.write_bytes(content)
+
+
+def without_a_weight(path: Path) -> None:
+    weights = load_file(path)
+    del weights["model.decoder.layers.0.fc1.weight"]
+    path.unlink()
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+def with_config(path: Path, **changes) -> None:
+    config = path.with_name("config.json")
+    replaced(config, json.dumps({**json.loads(config.read_text()), **changes}).encode())
+
+
+def with_index(path: Path, index) -> None:
+    path.rename(path.with_name("model-00001-of-00001.safetensors"))
+    path.with_name("model.safetensors.index.json").write_text(json.dumps(index))
+
+
+DAMAGES = {
+    "cut short": (lambda path: replaced(path, path.read_bytes()[:-500]), "model.safetensors is damaged"),
+    "empty": (lambda path: replaced(path, b""), "model.safetensors is damaged"),
+    "no weights at all": (lambda path: replaced(path, b"\xff" * 5000), "model.safetensors is damaged"),
+    "a weight is missing": (without_a_weight, "model.safetensors does not fit config.json: 1 weights, such as "),
+    "other sizes": (lambda path: with_config(path, encoder_ffn_dim=48), "or does not fit config.json"),
+    "fewer layers": (lambda path: with_config(path, decoder_layers=1), "does not fit config.json: 26 weights"),
+    "a word for a number": (lambda path: with_config(path, d_model="big"), "config.json: .*expected int, got str"),
+    "heads that do not fit": (lambda path: with_config(path, encoder_attention_heads=3), "config.json: .*divisible"),
+    "weights elsewhere": (lambda path: with_config(path, transformers_weights="../model.safetensors"), "not allowed"),
+    "an adapter": (lambda path: path.with_name("adapter_config.json").write_text("{}"), "adapter_config.json is not"),
+    "no index": (lambda path: with_index(path, []), "index.json is no index of weights"),
+    "an index that leads out": (lambda path: with_index(path, {"weight_map": {"a": "../b"}}), "beside it; got '../b'"),
+    "no config": (lambda path: replaced(path.with_name("config.json"), b"[]"), "config.json holds no configuration"),
+    "no json": (lambda path: replaced(path.with_name("config.json"), b"{"), "config.json"),
+    "no tokenizer": (lambda path: replaced(path.parents[1] / "tokenizer.json", b"{}"), "the tokenizer in .* cannot"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_set_is_refused_and_the_file_named(folder, damage):
+    harm, message = DAMAGES[damage]
+    harm(folder / "wait-1" / "model.safetensors")
+    with pytest.raises((ValueError, OSError), match=message) as refusal:
+        AdaptiveWaitKGenerator.from_pretrained(folder)
+    assert str(folder if "tokenizer" in message else folder / "wait-1") in str(refusal.value)
+
+
 def test_pickles_are_never_opened(generator, folder):
     (folder / "wait-1" / "model.safetensors").unlink()
     torch.save(generator.models[1].state_dict(), folder / "wait-1" / "pytorch_model.bin")
@@ -298,30 +380,6 @@ def test_a_folder_that_is_none_is_no_repository(name):
 
 
 # The hub
-
-
-def test_a_push_is_one_commit_of_everything(generator, monkeypatch, tmp_path):
-    pushed = {}
-
-    class Api:
-        def __init__(self, token=None):
-            pushed["token"] = token
-
-        def create_repo(self, repo_id, private=None, exist_ok=False):
-            assert exist_ok
-            pushed["private"] = private
-            return type("Repo", (), {"repo_id": f"me/{repo_id}"})
-
-        def upload_folder(self, *, repo_id, folder_path, allow_patterns, commit_message):
-            assert "files" not in pushed, "a second commit"
-            pushed["files"] = {str(path.relative_to(folder_path)) for path in Path(folder_path).rglob("*.*")}
-            pushed["to"] = repo_id
-            return type("Commit", (), {"commit_url": "https://example.org/commit"})
-
-    monkeypatch.setattr(sets, "HfApi", Api)
-    assert generator.push_to_hub("set", private=True, token="secret") == "https://example.org/commit"
-    assert pushed["files"] >= {CONFIG, "model.safetensors", "wait-1/model.safetensors", "custom_generate/generate.py"}
-    assert (pushed["to"], pushed["private"], pushed["token"]) == ("me/set", True, "secret")
 
 
 def test_sets_and_members_may_come_from_repositories(generator, saved, folder, monkeypatch):
@@ -413,6 +471,7 @@ class Blocked:
 
 sys.meta_path.insert(0, Blocked())
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForSeq2SeqLM, TextStreamer
 torch.set_num_threads(1)
 

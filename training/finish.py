@@ -10,41 +10,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import HfApi, ModelCard, ModelCardData
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from hf_simultaneous import cards, hub
+
+from .checked import InputError
 from .scoring import Scores
 
 
-FACTS = "training.json"
+FACTS = cards.TRAINING
 CHECKPOINTS = "checkpoints"
-
-CARD = """---
-{{ card_data }}
----
-
-# {{ title }}
-
-Simultaneous translation, {{ source }} to {{ target }}, made with
-`python -m training.train_wait_k --k {{ k }}` of hf_simultaneous. This card holds the facts of the run; say here what
-the model is for, and what it is not.
-
-| | |
-|---|---|
-{% for name, value in facts %}| {{ name }} | {{ value }} |
-{% endfor %}
-| split | policy | BLEU | AL | sentences |
-|---|---|---|---|---|
-{% for split, policy, s in scores %}| {{ split }} | {{ policy }} | {{ s.bleu }} | {{ s.al }} | {{ s.sentences }} |
-{% endfor %}
-{% for signature in signatures %}`{{ signature }}`
-{% endfor %}
-```python
-from hf_simultaneous import AdaptiveWaitKGenerator
-
-translator = AdaptiveWaitKGenerator.from_pretrained("{{ name }}")
-```
-"""
 
 
 @dataclass(frozen=True)
@@ -67,19 +42,6 @@ class Facts:
     config: dict[str, Any]
     stopped_early: bool = False
 
-    def table(self) -> list[tuple[str, Any]]:
-        """The rows of the card."""
-        kept = [(f"{split} data", text) for split, text in self.cleaning.items()]
-        return [
-            ("data", self.data),
-            *kept,
-            ("steps", f"{self.steps}, best at {self.best_step} by dev loss ({self.dev_loss:.4f})"),
-            ("seed", self.seed),
-            ("started from", self.init_from or "random weights"),
-            ("parameters", f"{self.parameters:,}"),
-            ("time", f"{self.seconds / 60:.1f} minutes"),
-        ]
-
 
 def read_facts(folder: Path) -> dict[str, Any] | None:
     """The facts of a finished run; None while there is none."""
@@ -101,8 +63,9 @@ def save_finished(
     shutil.rmtree(beside, ignore_errors=True)
     model.save_pretrained(beside, state_dict=state_dict)
     tokenizer.save_pretrained(beside)
-    _card(folder, facts).save(beside / "README.md")
     (beside / FACTS).write_text(json.dumps(asdict(facts), indent=2, ensure_ascii=False))
+    if not cards.hand_edited(folder):
+        cards.write_card(beside)
     names = sorted(os.listdir(beside), key=lambda name: name == FACTS)
     (folder / FACTS).unlink(missing_ok=True)
     for name in names:
@@ -111,33 +74,8 @@ def save_finished(
 
 
 def push(folder: Path, name: str) -> str:
-    """Share a finished folder, its checkpoints left out; returns where it is."""
-    api = HfApi()
-    repo = api.create_repo(name, exist_ok=True)
-    api.upload_folder(repo_id=repo.repo_id, folder_path=folder, ignore_patterns=[f"{CHECKPOINTS}/*", "run.json"])
-    return str(repo)
-
-
-def _card(folder: Path, facts: Facts) -> ModelCard:
-    data = facts.config["data"]
-    languages = [data["source_language"], data["target_language"]]
-    card_data = ModelCardData(
-        language=languages,
-        library_name="hf_simultaneous",
-        pipeline_tag="translation",
-        tags=["simultaneous-translation"],
-    )
-    scores = [(split, policy, s) for split, found in facts.scores.items() for policy, s in found.items()]
-    signatures = dict.fromkeys(name for _, _, s in scores for name in (s.bleu_signature, s.al_signature))
-    return ModelCard.from_template(
-        card_data,
-        template_str=CARD,
-        title=f"{languages[0]}-{languages[1]}, {facts.k if isinstance(facts.k, str) else f'wait-{facts.k}'}",
-        source=languages[0],
-        target=languages[1],
-        k=facts.k,
-        name=folder.name,
-        facts=facts.table(),
-        scores=scores,
-        signatures=list(signatures),
-    )
+    """Share a finished folder, as `hf-simultaneous push` does; returns where it is."""
+    try:
+        return hub.push(hub.Request(folder=folder, repo=name))[-1]
+    except (ValueError, OSError) as error:
+        raise InputError(f"{folder} is finished, but was not shared: {error}") from error

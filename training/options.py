@@ -47,7 +47,11 @@ class DataOptions:
     drop_dev_overlap: bool = False
     """Drop the training pairs that are in the dev or test set, instead of refusing to start."""
     description: str | None = None
-    """What the model's card calls the data; name its licence here."""
+    """What the model's card calls the data."""
+    licence: str | None = None
+    """The licence of the data, for the card."""
+    attribution: str | None = None
+    """Whom that licence asks to be named, for the card."""
     cache: str | None = None
     """Where tokenised data is kept; by default the cache folder of `datasets`."""
 
@@ -126,8 +130,9 @@ class SetOptions:
     """The set of models `train_all` makes."""
 
     ks: list[int] = field(default_factory=lambda: list(range(1, 11)))
-    base: Literal["full", "multi"] = "full"
-    """The model trained first, which all others start from."""
+    base: Literal["full", "multi", "full-multi"] = "full"
+    """The model trained first, which all others start from. `full-multi` trains one for full sentences, from it one
+    for all k at once, and the others from that."""
     first_threshold: float = 0.8
     """The confidence asked for at the smallest k; it falls in a line to `last_threshold` at the largest."""
     last_threshold: float = 0.0
@@ -156,12 +161,14 @@ class RunConfig:
     ones, which need a fraction of the time to decode."""
     finetune: dict[str, Any] = field(default_factory=dict)
     """Keys of `training` that change when a run starts from another model (`--init-from`)."""
+    multi_path: dict[str, Any] = field(default_factory=dict)
+    """Keys of `training` that change for `--k multi`, whatever it starts from."""
     set: SetOptions = field(default_factory=SetOptions)
 
     def for_run(self, k: int | str, *, init_from: str | None, seed: int | None) -> "RunConfig":
         """The options of one run: those of its k, and those for fine-tuning where there is a model to start from."""
         model = self.model if k == FULL else {**self.model, **self.wait_k_model}
-        changes = dict(self.finetune) if init_from else {}
+        changes = {**(self.finetune if init_from else {}), **(self.multi_path if k == MULTI else {})}
         if seed is not None:
             changes["seed"] = seed
         return replace(self, model=model, wait_k_model={}, training=replace(self.training, **changes))
@@ -188,10 +195,17 @@ def load_config(path: str | Path) -> RunConfig:
 def parse_config(values: Mapping[str, Any], where: str) -> RunConfig:
     """Check the sections of a configuration; `where` names it in messages."""
     config = build(RunConfig, values, where)
-    tuned = build(TrainOptions, {**asdict(config.training), **config.finetune}, where, "finetune")
+    tuned, multi = (
+        build(TrainOptions, {**asdict(config.training), **getattr(config, section)}, where, section)
+        for section in ("finetune", "multi_path")
+    )
     _check_model(config.model, where, "model")
     _check_model(config.wait_k_model, where, "wait_k_model")
-    return replace(config, finetune={key: getattr(tuned, key) for key in config.finetune})
+    return replace(
+        config,
+        finetune={key: getattr(tuned, key) for key in config.finetune},
+        multi_path={key: getattr(multi, key) for key in config.multi_path},
+    )
 
 
 def model_config(model: Mapping[str, Any], **fixed: Any) -> SimultaneousConfig:

@@ -7,6 +7,7 @@ Knows which runs there are and what each needs; a run itself is a process of `tr
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,11 +23,13 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousMTModel, linear_thresholds
+from hf_simultaneous.cards import hand_edited, write_card
+from hf_simultaneous.sets import member_folder
 
 from .checked import InputError
 from .data import prepare
-from .finish import read_facts
-from .options import FULL, MULTI, RunConfig, load_config, parse_ks
+from .finish import FACTS, read_facts
+from .options import FULL, RunConfig, load_config, parse_ks
 
 
 SET = "set"
@@ -48,13 +51,19 @@ class Plan:
             raise InputError(f"--jobs must be at least 1; got {self.jobs}")
 
     @property
-    def base(self) -> str:
-        return self.config.set.base
+    def bases(self) -> list[str]:
+        """What is trained first, each from the one before."""
+        return self.config.set.base.split("-")
 
     @property
     def members(self) -> list[int | str]:
-        """What starts from the base: every k, and full sentences where the base is not that already."""
-        return [*self.ks, *([FULL] if self.base == MULTI else [])]
+        """What starts from the last base: every k, and full sentences where no base is that already."""
+        return [*self.ks, *([] if FULL in self.bases else [FULL])]
+
+    def start(self, k: int | str) -> Path | None:
+        """The model that another starts from; None for the first."""
+        before = self.bases[: self.bases.index(k)] if k in self.bases else self.bases
+        return self.folder(before[-1]) if before else None
 
     def folder(self, k: int | str) -> Path:
         return self.output / (k if isinstance(k, str) else f"wait-{k}")
@@ -99,7 +108,8 @@ def train_all(plan: Plan) -> Path:
         raise InputError(f"--output {plan.output} is not empty; go on with --resume, or give another folder")
     plan.output.mkdir(parents=True, exist_ok=True)
     prepare(plan.config.data, plan.config.tokenizer)  # bad data is named here, and not in the log of every model
-    _train(plan, plan.base, processes=_shares(plan))
+    for base in plan.bases:
+        _train(plan, base, processes=_shares(plan))
     failures = _train_members(plan)
     if failures:
         raise InputError("; ".join(failures))
@@ -107,7 +117,7 @@ def train_all(plan: Plan) -> Path:
 
 
 def _train_members(plan: Plan) -> list[str]:
-    """All that starts from the base, some at once; what went wrong with any, so that the others go on."""
+    """All that starts from the last base, some at once; what went wrong with any, so that the others go on."""
     slots: Queue[int] = Queue()
     for slot in range(plan.jobs):
         slots.put(slot)
@@ -150,10 +160,11 @@ def _train(plan: Plan, k: int | str, *, processes: int = 1, gpu: int | None = No
 
 def _command(plan: Plan, k: int | str, processes: int) -> list[str]:
     launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    start = [] if k == plan.base else ["--init-from", str(plan.folder(plan.base))]
+    start = plan.start(k)
     return [
         *(sys.executable, *(launcher if processes > 1 else []), "-m", "training.train_wait_k", "--resume"),
-        *("--config", plan.config_file, "--k", str(k), "--output", str(plan.folder(k)), *start),
+        *("--config", plan.config_file, "--k", str(k), "--output", str(plan.folder(k))),
+        *(("--init-from", str(start)) if start is not None else ()),
         *("--seed", str(_seed(plan, k))),
     ]
 
@@ -165,7 +176,7 @@ def _seed(plan: Plan, k: int | str) -> int:
 
 def _settings(plan: Plan, k: int | str, processes: int, gpu: int | None) -> dict[str, str]:
     """Environment of a process: its share of the cores, or a GPU of its own."""
-    alone = k == plan.base and processes == 1
+    alone = k in plan.bases and processes == 1
     share = {"OMP_NUM_THREADS": str(plan.jobs if alone else 1), "GLOO_SOCKET_IFNAME": "lo"}
     one_gpu = {"CUDA_VISIBLE_DEVICES": str(gpu)} if gpu is not None and torch.cuda.is_available() else {}
     return {**share, **os.environ, **one_gpu}
@@ -176,7 +187,7 @@ def _devices() -> int:
 
 
 def _shares(plan: Plan) -> int:
-    """How many processes share the steps of the base; several of one thread are faster than one of several."""
+    """How many processes share the steps of a base; several of one thread are faster than one of several."""
     return plan.jobs if plan.config.training.batches_per_step % plan.jobs == 0 else 1
 
 
@@ -202,11 +213,17 @@ def _save_set(plan: Plan) -> Path:
         thresholds=linear_thresholds(options.first_threshold, options.last_threshold, min(ks), max(ks)),
         ensembles="single",
     )
-    generator.save_pretrained(plan.output / SET)
+    folder = plan.output / SET
+    edited = hand_edited(folder)
+    generator.save_pretrained(folder)
     if options.half:
-        _halve(plan.output / SET)
-    print(f"set: {plan.output / SET}")
-    return plan.output / SET
+        _halve(folder)
+    for k, trained in folders.items():
+        shutil.copy(trained / FACTS, folder / member_folder(k, generator.root))
+    if not edited:
+        write_card(folder, overwrite=True)
+    print(f"set: {folder}")
+    return folder
 
 
 def _halve(folder: Path) -> None:

@@ -20,6 +20,7 @@ from accelerate import Accelerator
 from accelerate.utils import is_tensorboard_available, is_trackio_available, set_seed
 
 from hf_simultaneous import SimultaneousMTModel
+from hf_simultaneous.hub import check_name
 
 from .batches import Batches, Draw
 from .checked import InputError
@@ -48,6 +49,11 @@ class Run:
     def __post_init__(self) -> None:
         if self.max_steps is not None and self.max_steps < 1:
             raise InputError(f"--max-steps must be at least 1; got {self.max_steps}")
+        if self.push_to_hub is not None:
+            try:
+                check_name(self.push_to_hub)  # now, and not when the model is trained
+            except ValueError as error:
+                raise InputError(f"--push-to-hub: {error}") from None
 
     @property
     def steps(self) -> int:
@@ -95,7 +101,7 @@ def parse(arguments: Sequence[str] | None) -> Run:
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --output")
     parser.add_argument("--max-steps", type=int, help="stop here; the schedule stays that of the config")
     parser.add_argument("--seed", type=int, help="instead of the config's")
-    parser.add_argument("--push-to-hub", metavar="NAME", help="share the finished model under this name")
+    parser.add_argument("--push-to-hub", metavar="USER/NAME", help="share the finished model under this name")
     given = parser.parse_args(arguments)
     k = parse_k(given.k)
     return Run(
@@ -231,7 +237,8 @@ def _share(run: Run, first: bool) -> None:
 def _describe_data(config: RunConfig) -> str:
     data = config.data
     places = data.train if isinstance(data.train, list) else [data.train]
-    return data.description or " ".join(name for name in (data.dataset, data.subset, *places) if name)
+    files = [Path(place).name for place in places if place]  # where they lie is nobody else's business
+    return data.description or " ".join(name for name in (data.dataset, data.subset, *files) if name)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Several processes: two that share a run, and those of a whole set."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -56,9 +57,17 @@ def test_a_set(
 ) -> None:
     settings["model"]["encoder_attention"] = "prefix"
     more = {"set": {"first_threshold": 0.5, "half": True}, "wait_k_model": {"encoder_attention": "causal"}}
+    settings["data"] |= {"description": "Us", "licence": "CC BY 2.0 FR", "attribution": "us.org"}
     config, output = config_file({**settings, **more}), tmp_path / "out"
     command = ["--config", config, "--output", str(output), "--ks", "2", "--jobs", "1"]
     assert main(command) == 0
+    card = (output / "set" / "README.md").read_text()
+    for fact in ("| training data | Us |", "| licence of the data | CC BY 2.0 FR |", "| attribution | us.org |"):
+        assert fact in card
+    assert re.search(
+        r"\| wait-2 \| causal \| [\d,]+ \| 4 steps from full \| dev, wait-2: BLEU [\d.]+, AL [\d.]+ \|", card
+    )
+    assert str(tmp_path) not in card
     generator = AdaptiveWaitKGenerator.from_pretrained(str(output / "set"))
     assert list(generator.models) == [2, None]
     assert [model.config.encoder_attention for model in generator.models.values()] == ["causal", "prefix"]
@@ -78,6 +87,10 @@ def test_a_set(
     said = capsys.readouterr().out
     assert "full: finished before, 12 steps" in said
     assert "wait-2: finished before, 4 steps" in said
+    assert (output / "set" / "README.md").read_text() == card
+    (output / "set" / "README.md").write_text("Mine.")
+    assert main([*command, "--resume"]) == 0
+    assert (output / "set" / "README.md").read_text() == "Mine."
 
 
 def plan(settings: Settings, config_file: Config, tmp_path: Path, **changes: Any) -> Plan:
@@ -124,6 +137,21 @@ def test_the_base_comes_first_on_all_cores(
     seeds = {command[command.index("--k") + 1]: command[command.index("--seed") + 1] for command in runs.commands}
     assert len({seeds["multi"], seeds["1"], seeds["3"]}) == 3
     assert {env["OMP_NUM_THREADS"] for env in runs.environments} == {"1"}
+
+
+def test_a_model_for_all_k_may_come_between(
+    settings: Settings, config_file: Config, tmp_path: Path, monkeypatch: Any
+) -> None:
+    runs = Runs()
+    monkeypatch.setattr(train_all.subprocess, "run", runs)
+    monkeypatch.setattr(train_all, "_save_set", lambda _: None)
+    train_all.train_all(plan({**settings, "set": {"base": "full-multi"}}, config_file, tmp_path))
+    starts = {}
+    for command in runs.commands:
+        start = command[command.index("--init-from") + 1] if "--init-from" in command else ""
+        starts[command[command.index("--k") + 1]] = Path(start).name
+    assert starts == {"full": "", "multi": "full", "1": "multi", "3": "multi"}
+    assert [command[command.index("--k") + 1] for command in runs.commands[:2]] == ["full", "multi"]
 
 
 def test_a_base_whose_steps_cannot_be_shared_uses_threads(

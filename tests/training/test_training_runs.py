@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from huggingface_hub import RepoUrl
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, MarianConfig, MarianMTModel
 
@@ -397,20 +396,31 @@ def test_sharing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    calls: dict[str, Any] = {}
+    shared: list[Any] = []
 
-    class Api:
-        def create_repo(self, name: str, exist_ok: bool) -> Any:
-            return RepoUrl(f"https://huggingface.co/{name}")
+    def push(request: Any) -> list[str]:
+        shared.append(request)
+        return [f"https://huggingface.co/{request.repo}"]
 
-        def upload_folder(self, **values: Any) -> None:
-            calls.update(values)
-
-    monkeypatch.setattr(finish, "HfApi", Api)
-    assert train(settings, 2, tmp_path / "run", "--max-steps", "1", "--push-to-hub", "me/wait-2") == 0
-    assert calls["repo_id"] == "me/wait-2"
-    assert "checkpoints/*" in calls["ignore_patterns"]
+    folder = tmp_path / "run"
+    monkeypatch.setattr(finish.hub, "push", push)
+    assert train(settings, 2, folder, "--max-steps", "1", "--push-to-hub", "me/wait-2") == 0
+    assert [(request.folder, request.repo) for request in shared] == [(folder, "me/wait-2")]
     assert "shared as https://huggingface.co/me/wait-2" in capsys.readouterr().out
     more = ("--resume", "--max-steps", "1", "--push-to-hub", "me/again")  # what is finished can still be shared
-    assert train(settings, 2, tmp_path / "run", *more) == 0
-    assert calls["repo_id"] == "me/again"
+    assert train(settings, 2, folder, *more) == 0
+    assert shared[1].repo == "me/again"
+    (folder / "README.md").write_text("Mine.")
+    monkeypatch.setattr(finish.hub, "push", lambda _: (_ for _ in ()).throw(ConnectionError("no network")))
+    assert train(settings, 2, folder, "--resume", "--max-steps", "2", "--push-to-hub", "me/again") == 2
+    assert f"{folder} is finished, but was not shared: no network" in capsys.readouterr().err
+    assert facts(folder)["steps"] == 2
+    assert (folder / "README.md").read_text() == "Mine.", "an edited card stays"
+
+
+def test_a_name_to_share_under_is_checked_before_anything_is_trained(
+    settings: Settings, train: Train, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert train(settings, 2, tmp_path / "run", "--push-to-hub", "wait-2") == 2
+    assert "--push-to-hub: a repository is user/name" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
