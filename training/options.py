@@ -131,8 +131,8 @@ class SetOptions:
 
     ks: list[int] = field(default_factory=lambda: list(range(1, 11)))
     base: Literal["full", "multi", "full-multi"] = "full"
-    """The model trained first, which all others start from. `full-multi` trains one for full sentences, from it one
-    for all k at once, and the others from that."""
+    """The model trained first, which all others start from. `full-multi` trains one for full sentences; from it, in
+    a second round, another and one for all k at once; and the others from that."""
     first_threshold: float = 0.8
     """The confidence asked for at the smallest k; it falls in a line to `last_threshold` at the largest."""
     last_threshold: float = 0.0
@@ -161,14 +161,16 @@ class RunConfig:
     ones, which need a fraction of the time to decode."""
     finetune: dict[str, Any] = field(default_factory=dict)
     """Keys of `training` that change when a run starts from another model (`--init-from`)."""
-    multi_path: dict[str, Any] = field(default_factory=dict)
-    """Keys of `training` that change for `--k multi`, whatever it starts from."""
+    second_round: dict[str, Any] = field(default_factory=dict)
+    """Keys of `training` that change further where that run is for full sentences or for all k."""
     set: SetOptions = field(default_factory=SetOptions)
 
     def for_run(self, k: int | str, *, init_from: str | None, seed: int | None) -> "RunConfig":
         """The options of one run: those of its k, and those for fine-tuning where there is a model to start from."""
         model = self.model if k == FULL else {**self.model, **self.wait_k_model}
-        changes = {**(self.finetune if init_from else {}), **(self.multi_path if k == MULTI else {})}
+        changes = dict(self.finetune) if init_from else {}
+        if init_from and k in (FULL, MULTI):
+            changes |= self.second_round
         if seed is not None:
             changes["seed"] = seed
         return replace(self, model=model, wait_k_model={}, training=replace(self.training, **changes))
@@ -195,16 +197,16 @@ def load_config(path: str | Path) -> RunConfig:
 def parse_config(values: Mapping[str, Any], where: str) -> RunConfig:
     """Check the sections of a configuration; `where` names it in messages."""
     config = build(RunConfig, values, where)
-    tuned, multi = (
+    tuned, second = (
         build(TrainOptions, {**asdict(config.training), **getattr(config, section)}, where, section)
-        for section in ("finetune", "multi_path")
+        for section in ("finetune", "second_round")
     )
     _check_model(config.model, where, "model")
     _check_model(config.wait_k_model, where, "wait_k_model")
     return replace(
         config,
         finetune={key: getattr(tuned, key) for key in config.finetune},
-        multi_path={key: getattr(multi, key) for key in config.multi_path},
+        second_round={key: getattr(second, key) for key in config.second_round},
     )
 
 

@@ -29,10 +29,20 @@ from hf_simultaneous.sets import member_folder
 from .checked import InputError
 from .data import prepare
 from .finish import FACTS, read_facts
-from .options import FULL, RunConfig, load_config, parse_ks
+from .options import FULL, MULTI, RunConfig, load_config, parse_ks
 
 
 SET = "set"
+FIRST = "first"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One model: the name of its folder, its k, and the name of the model it starts from."""
+
+    name: str
+    k: int | str
+    start: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,22 +61,30 @@ class Plan:
             raise InputError(f"--jobs must be at least 1; got {self.jobs}")
 
     @property
-    def bases(self) -> list[str]:
-        """What is trained first, each from the one before."""
-        return self.config.set.base.split("-")
+    def bases(self) -> list[Job]:
+        """What is trained before the others, one after another."""
+        if self.config.set.base == "full-multi":
+            return [Job(FIRST, FULL), Job(FULL, FULL, FIRST), Job(MULTI, MULTI, FIRST)]
+        return [Job(self.config.set.base, self.config.set.base)]
 
     @property
-    def members(self) -> list[int | str]:
-        """What starts from the last base: every k, and full sentences where no base is that already."""
-        return [*self.ks, *([] if FULL in self.bases else [FULL])]
+    def members(self) -> list[Job]:
+        """What starts from the last base: every k, and full sentences where no base is for them already."""
+        base = self.bases[-1].name
+        ks = [Job(f"wait-{k}", k, base) for k in self.ks]
+        return ks if FULL in [job.name for job in self.bases] else [*ks, Job(FULL, FULL, base)]
 
-    def start(self, k: int | str) -> Path | None:
-        """The model that another starts from; None for the first."""
-        before = self.bases[: self.bases.index(k)] if k in self.bases else self.bases
-        return self.folder(before[-1]) if before else None
-
-    def folder(self, k: int | str) -> Path:
-        return self.output / (k if isinstance(k, str) else f"wait-{k}")
+    def command(self, job: Job, processes: int) -> list[str]:
+        """The process that trains a model."""
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        start = ["--init-from", str(self.output / job.start)] if job.start is not None else []
+        # Each k sees the data in another order: what members of an ensemble have in common, averaging cannot mend.
+        seed = self.config.training.seed + (job.k if isinstance(job.k, int) else 0)
+        return [
+            *(sys.executable, *(launcher if processes > 1 else []), "-m", "training.train_wait_k", "--resume"),
+            *("--config", self.config_file, "--k", str(job.k), "--output", str(self.output / job.name), *start),
+            *("--seed", str(seed)),
+        ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -122,10 +140,10 @@ def _train_members(plan: Plan) -> list[str]:
     for slot in range(plan.jobs):
         slots.put(slot)
 
-    def train_in_slot(k: int | str) -> str | None:
+    def train_in_slot(job: Job) -> str | None:
         slot = slots.get()
         try:
-            _train(plan, k, gpu=slot)
+            _train(plan, job, gpu=slot)
         except InputError as error:
             return str(error)
         finally:
@@ -140,43 +158,26 @@ def _train_members(plan: Plan) -> list[str]:
             raise
 
 
-def _train(plan: Plan, k: int | str, *, processes: int = 1, gpu: int | None = None) -> None:
+def _train(plan: Plan, job: Job, *, processes: int = 1, gpu: int | None = None) -> None:
     """Run the process that trains one model, unless that is done."""
-    folder = plan.folder(k)
-    facts = read_facts(folder)
+    facts = read_facts(plan.output / job.name)
     if facts is not None:
-        print(f"{folder.name}: finished before, {_outcome(facts)}")
+        print(f"{job.name}: finished before, {_outcome(facts)}")
         return
-    log = plan.output / f"{folder.name}.log"
-    print(f"{folder.name}: training, see {log}", flush=True)
+    log = plan.output / f"{job.name}.log"
+    print(f"{job.name}: training, see {log}", flush=True)
     with open(log, "a") as lines:
-        settings = _settings(plan, k, processes, gpu)
-        code = subprocess.run(_command(plan, k, processes), stdout=lines, stderr=lines, env=settings).returncode
-    facts = read_facts(folder)
+        settings = _settings(plan, job, processes, gpu)
+        code = subprocess.run(plan.command(job, processes), stdout=lines, stderr=lines, env=settings).returncode
+    facts = read_facts(plan.output / job.name)
     if code or facts is None:
-        raise InputError(f"{folder.name} failed with exit code {code}: {_last_line(log)} (see {log})")
-    print(f"{folder.name}: {_outcome(facts)}", flush=True)
+        raise InputError(f"{job.name} failed with exit code {code}: {_last_line(log)} (see {log})")
+    print(f"{job.name}: {_outcome(facts)}", flush=True)
 
 
-def _command(plan: Plan, k: int | str, processes: int) -> list[str]:
-    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    start = plan.start(k)
-    return [
-        *(sys.executable, *(launcher if processes > 1 else []), "-m", "training.train_wait_k", "--resume"),
-        *("--config", plan.config_file, "--k", str(k), "--output", str(plan.folder(k))),
-        *(("--init-from", str(start)) if start is not None else ()),
-        *("--seed", str(_seed(plan, k))),
-    ]
-
-
-def _seed(plan: Plan, k: int | str) -> int:
-    """Each k sees the data in another order: what members of an ensemble have in common, averaging cannot mend."""
-    return plan.config.training.seed + (k if isinstance(k, int) else 0)
-
-
-def _settings(plan: Plan, k: int | str, processes: int, gpu: int | None) -> dict[str, str]:
+def _settings(plan: Plan, job: Job, processes: int, gpu: int | None) -> dict[str, str]:
     """Environment of a process: its share of the cores, or a GPU of its own."""
-    alone = k in plan.bases and processes == 1
+    alone = job in plan.bases and processes == 1
     share = {"OMP_NUM_THREADS": str(plan.jobs if alone else 1), "GLOO_SOCKET_IFNAME": "lo"}
     one_gpu = {"CUDA_VISIBLE_DEVICES": str(gpu)} if gpu is not None and torch.cuda.is_available() else {}
     return {**share, **os.environ, **one_gpu}
@@ -206,7 +207,7 @@ def _last_line(log: Path) -> str:
 def _save_set(plan: Plan) -> Path:
     """Everything that was trained, as one generator with thresholds that fall in a line."""
     options, ks = plan.config.set, plan.ks
-    folders = {k: plan.folder(k) for k in ks} | {None: plan.folder(FULL)}
+    folders = {k: plan.output / f"wait-{k}" for k in ks} | {None: plan.output / FULL}
     generator = AdaptiveWaitKGenerator(
         models={k: SimultaneousMTModel.from_pretrained(folder) for k, folder in folders.items()},
         tokenizer=AutoTokenizer.from_pretrained(folders[None]),

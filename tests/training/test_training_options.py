@@ -107,11 +107,12 @@ def test_fine_tuning_changes_only_what_it_names(settings: dict[str, Any]) -> Non
     assert config.for_run(3, init_from=None, seed=None) == config
     tuned = config.for_run(3, init_from="base", seed=None).training
     assert (tuned.max_steps, tuned.learning_rate) == (4, config.training.learning_rate)
-    config = parse_config({**settings, "multi_path": {"max_steps": 7}}, "x.yaml")
+    config = parse_config({**settings, "second_round": {"max_steps": 7}}, "x.yaml")
     steps = {k: config.for_run(k, init_from="base", seed=None).training.max_steps for k in (3, "full", "multi")}
-    assert steps == {3: 4, "full": 4, "multi": 7}
-    with pytest.raises(InputError, match="multi_path"):
-        parse_config({**settings, "multi_path": {"max_steps": 0}}, "x.yaml")
+    assert steps == {3: 4, "full": 7, "multi": 7}
+    assert config.for_run("full", init_from=None, seed=None).training == config.training
+    with pytest.raises(InputError, match="second_round"):
+        parse_config({**settings, "second_round": {"max_steps": 0}}, "x.yaml")
 
 
 def test_wait_k_models_may_differ_from_the_full_sentence_one(settings: dict[str, Any]) -> None:

@@ -146,12 +146,12 @@ def test_a_model_for_all_k_may_come_between(
     monkeypatch.setattr(train_all.subprocess, "run", runs)
     monkeypatch.setattr(train_all, "_save_set", lambda _: None)
     train_all.train_all(plan({**settings, "set": {"base": "full-multi"}}, config_file, tmp_path))
-    starts = {}
+    found = []
     for command in runs.commands:
-        start = command[command.index("--init-from") + 1] if "--init-from" in command else ""
-        starts[command[command.index("--k") + 1]] = Path(start).name
-    assert starts == {"full": "", "multi": "full", "1": "multi", "3": "multi"}
-    assert [command[command.index("--k") + 1] for command in runs.commands[:2]] == ["full", "multi"]
+        given = dict(zip(command, command[1:], strict=False))
+        found.append((given["--k"], Path(given["--output"]).name, Path(given.get("--init-from", "")).name))
+    assert found[:3] == [("full", "first", ""), ("full", "full", "first"), ("multi", "multi", "first")]
+    assert sorted(found[3:]) == [("1", "wait-1", "multi"), ("3", "wait-3", "multi")]
 
 
 def test_a_base_whose_steps_cannot_be_shared_uses_threads(
