@@ -12,6 +12,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
 
+from .doctor import BUILTIN
+
 
 _MODEL_TYPE, _CONFIG = "simultaneous-mt", "SimultaneousConfig"
 _CLASSES = {
@@ -72,12 +74,16 @@ def load_pipeline(pipelines: ModuleType) -> None:
 
 
 def register_pipeline(ours: ModuleType) -> None:
-    """`pipeline("simultaneous-translation", model=...)` makes one."""
+    """`pipeline("simultaneous-translation", model=...)` makes one; without a model, of the set in the package."""
     from transformers import AutoModelForSeq2SeqLM
     from transformers.pipelines import PIPELINE_REGISTRY
 
     PIPELINE_REGISTRY.register_pipeline(
-        ours.TASK, ours.SimultaneousTranslationPipeline, pt_model=AutoModelForSeq2SeqLM, type="text"
+        ours.TASK,
+        ours.SimultaneousTranslationPipeline,
+        pt_model=AutoModelForSeq2SeqLM,
+        default={"model": (str(BUILTIN), "main")},
+        type="text",
     )
 
 

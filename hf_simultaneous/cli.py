@@ -17,17 +17,10 @@ app = typer.Typer(
 )
 
 
-@app.callback()
-def root() -> None:
-    """Keeps `demo` a sub-command while it is the only one."""
-
-
 @app.command()
 def demo(
     pause: Annotated[float, typer.Option(min=0.0, help="Seconds between two actions.")] = 0.15,
-    model: Annotated[
-        str | None, typer.Option(help="A set of models; by default the one that ships, or a script.")
-    ] = None,
+    model: Annotated[str | None, typer.Option(help="A set of models; by default the one in the package.")] = None,
 ) -> None:
     """Watch German sentences being translated while they arrive."""
     with _plain_errors(), _quiet_ends():

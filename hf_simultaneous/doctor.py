@@ -50,7 +50,7 @@ def examine() -> Examination:
         lines.append(f"{'[' + extra + ']':17}{need}")
     lines.append(f"device           {_device()}")
     lines.append(
-        f"built-in models  {', '.join(builtin()) or 'none ship with this version; train a set, see README.md'}"
+        f"built-in models  {', '.join(builtin()) or 'missing: install the package again'}"
     )
     lines.append(f"not in order: {', '.join(missing)}" if missing else "all in order")
     return Examination(tuple(lines), not missing)
@@ -76,7 +76,10 @@ def set_or_builtin(model: str | None) -> str:
     if model is not None:
         return model
     if not builtin():
-        raise ValueError("no set of models ships with this version yet: give one with --model, a folder or user/name")
+        raise ValueError(
+            f"the models that ship with the package are missing from {BUILTIN}: install it again, or name a set, a "
+            "folder or user/name"
+        )
     return str(BUILTIN)
 
 

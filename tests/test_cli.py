@@ -146,7 +146,6 @@ def test_silence_is_polled_for(generator):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["x"], "no set of models ships with this version yet: give one with --model"),
         (["x", "--model", "/no/such/folder"], "no folder '/no/such/folder'"),
         (["x", "--model", "{}", "--file", "y"], "give a text or --file, not both; got 'x' and y"),
         (["--file", "/no/such/file", "--model", "{}"], "No such file"),
@@ -193,15 +192,6 @@ def no_waiting(monkeypatch):
     monkeypatch.setattr(demo.time, "sleep", waits.append)
     yield
     assert not any(waits), "nobody watches a pipe"
-
-
-@pytest.mark.usefixtures("no_waiting")
-def test_the_demo_plays_a_script_where_no_models_ship(monkeypatch, tmp_path):
-    monkeypatch.setattr(doctor, "BUILTIN", tmp_path)
-    scripted = run("demo").stdout
-    assert scripted.count("READ  Ich habe heute das alte Rad verkauft .") == 3
-    assert "Average Lagging 2.86 words" in scripted
-    assert "\x1b" not in scripted
 
 
 @pytest.mark.usefixtures("no_waiting")

@@ -94,7 +94,7 @@ def test_lines_end_at_newlines_only(tmp_path):
 
 def test_without_a_model_the_one_in_the_package_is_meant(folder, monkeypatch):
     monkeypatch.setattr("hf_simultaneous.doctor.BUILTIN", folder / "nowhere")
-    assert "no set of models ships with this version" in run(folder).output
+    assert "the models that ship with the package are missing" in run(folder).output
     monkeypatch.setattr("hf_simultaneous.doctor.BUILTIN", folder / "set")
     assert run(folder, "--policy", "wait-k", "--k", "1").exit_code == 0
 
