@@ -154,6 +154,7 @@ def evaluate(
     rho: Annotated[
         tuple[float, float] | None, typer.Option(help="First and last threshold; by default the set's own.")
     ] = None,
+    latency: Annotated[str | None, typer.Option(help="An operating point of the set: low, al-4, ...")] = None,
     ensembles: Annotated[str | None, typer.Option(help="single, top-3 or all; by default the set's own.")] = None,
     beams: Annotated[int, typer.Option(help="Beam search, for --policy full.")] = 1,
     limit: Annotated[int | None, typer.Option(help="Only the first sentences.")] = None,
@@ -175,6 +176,7 @@ def evaluate(
             policy=policy,
             k=k,
             rho=rho,
+            latency=latency,
             ensembles=ensembles,
             beams=beams,
             limit=limit,

@@ -30,6 +30,7 @@ class Request:
     policy: str = "adaptive"
     k: int | None = None
     rho: tuple[float, float] | None = None
+    latency: str | None = None
     ensembles: str | None = None
     beams: int = 1
     limit: int | None = None
@@ -43,13 +44,15 @@ class Request:
             raise ValueError(f"limit must be 1 or more, or be left out; got {self.limit}")
         if not self.references:
             raise ValueError("at least one file of references is needed; got none")
+        if self.latency and (self.rho or self.k or self.policy != "adaptive"):
+            raise ValueError(f"--latency {self.latency} chooses the thresholds; leave out --rho, --k and --policy")
 
 
 def run(request: Request) -> dict[str, Any]:
     """Evaluate, write the output folder, and return what `scores.json` holds."""
     source = read_sentences(request.source, request.limit)
     references = [read_sentences(path, request.limit) for path in request.references]
-    generator = AdaptiveWaitKGenerator.from_pretrained(request.model)
+    generator = AdaptiveWaitKGenerator.from_pretrained(request.model, latency=request.latency)
     if request.ensembles is not None:
         generator = with_ensembles(generator, request.ensembles)
     policy = choose_policy(

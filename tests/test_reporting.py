@@ -12,12 +12,17 @@ from hf_simultaneous.scores import scores_from_log
 from tests.tiny import TALKATIVE, tiny_model
 
 
+LATENCIES = {"early": linear_thresholds(0.2, 0.0, 1, 2)}
+
+
 @pytest.fixture(scope="module")
 def folder(tokenizer, tmp_path_factory):
     """A set of tiny models, and a corpus of four sentences."""
     folder = tmp_path_factory.mktemp("evaluate")
     models = {k: tiny_model(seed=k or 9, encoder_attention="causal", wait_k=k, **TALKATIVE) for k in (1, 2, None)}
-    AdaptiveWaitKGenerator(models, tokenizer, linear_thresholds(0.9, 0.1, 1, 2)).save_pretrained(folder / "set")
+    AdaptiveWaitKGenerator(models, tokenizer, linear_thresholds(0.9, 0.1, 1, 2), latencies=LATENCIES).save_pretrained(
+        folder / "set"
+    )
     (folder / "source.txt").write_text("w3 w4\nw5 w6 w7\nw8\nw9 w10 w11\n")
     (folder / "reference.txt").write_text("w4 w3\nw7 w6\nw8\nw11 w10\n")
     (folder / "short.txt").write_text("w4 w3\n")
@@ -36,6 +41,7 @@ def run(folder, *options, reference="reference.txt"):
         ["--policy", "wait-k", "--k", "2"],
         ["--policy", "adaptive", "--rho", "0.8", "0.2", "--ensembles", "all", "--limit", "3"],
         ["--policy", "full", "--beams", "2"],
+        ["--latency", "early"],
     ],
     ids=" ".join,
 )
@@ -64,6 +70,8 @@ def test_scores_and_log_are_written_and_agree(folder, options):
         (["--policy", "wait-k"], "they need one; got wait-k"),
         (["--ensembles", "top-3"], "this set has no dev grid. Make it with"),
         (["--ensembles", "top-9"], "ensembles must be 'single', 'top-3', 'all'"),
+        (["--latency", "never"], "no operating point 'never'; it has: early"),
+        (["--latency", "early", "--rho", "1", "0"], "--latency early chooses the thresholds"),
         (["--limit", "0"], "limit must be 1 or more"),
         (["--beams", "2"], "beams=2 is for full sentences"),
     ],
