@@ -49,9 +49,7 @@ def examine() -> Examination:
         need = f"missing {', '.join(absent)}: pip install 'hf_simultaneous[{extra}]'" if absent else "installed"
         lines.append(f"{'[' + extra + ']':17}{need}")
     lines.append(f"device           {_device()}")
-    lines.append(
-        f"built-in models  {', '.join(builtin()) or 'missing: install the package again'}"
-    )
+    lines.append(f"built-in models  {', '.join(builtin()) or 'missing: install the package again'}")
     lines.append(f"not in order: {', '.join(missing)}" if missing else "all in order")
     return Examination(tuple(lines), not missing)
 

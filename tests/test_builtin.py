@@ -14,7 +14,7 @@ def generator():
 
 def translated(generator, text, **policy):
     with TextSession(generator, **policy) as session:
-        return "".join(event.text for event in session.stream(text.split()) if event.action == "WRITE").strip()
+        return " ".join(event.text for event in session.stream(text.split()) if event.action == "WRITE")
 
 
 def test_all_weights_together_fit_into_16_mebibytes():
