@@ -59,7 +59,7 @@ def _copy(folder: Path, to: Path) -> None:
         if path.suffix in (".json", ".safetensors", ".md") and path.name not in LEFT_OUT:
             target = to / path.relative_to(folder)
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(path, target)
+            shutil.copyfile(path, target)  # not its permissions: everyone may read what ships
     for path in to.rglob("config.json"):
         config = json.loads(path.read_text(encoding="utf-8"))
         kept = {key: value for key, value in config.items() if key not in ("auto_map", "custom_pipelines")}
