@@ -40,7 +40,11 @@ def test_the_card_names_the_data_and_its_licence():
 
 @pytest.mark.parametrize(
     ("german", "english"),
-    [("Ich bin müde.", "I'm tired."), ("Wo ist der Bahnhof?", "Where's the station?"), ("Ich habe Hunger.", "I'm hungry.")],
+    [
+        ("Ich bin müde.", "I'm tired."),
+        ("Wo ist der Bahnhof?", "Where's the station?"),
+        ("Ich habe Hunger.", "I'm hungry."),
+    ],
 )
 def test_everyday_sentences_become_english(generator, german, english):
     assert translated(generator, german, policy=FullSentence()).lower() == english.lower()
