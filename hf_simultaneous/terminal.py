@@ -104,11 +104,21 @@ class TwoLines:
         from rich.text import Text
 
         marks, room = ("  READ  ", "  WRITE "), max(10, width - 9)
-        folded = []
-        for start in range(0, max(1, len(self.above), len(self.below)), room):
+        folded, start = [], 0
+        while start < max(1, len(self.above), len(self.below)):
+            end = self._fold(start + room, start)
             for mark, line in zip(marks, (self.above, self.below), strict=True):
-                folded.append(Text.assemble((mark, "dim"), line[start : start + room]))
+                folded.append(Text.assemble((mark, "dim"), line[start:end]))
+            start = end
         return Text("\n").join(folded)
+
+    def _fold(self, latest: int, start: int) -> int:
+        """The last place between words of both lines; where there is none, a word is cut."""
+        texts = (self.above.plain, self.below.plain)
+        for at in range(latest, start, -1):
+            if all(at >= len(text) or " " in text[at - 1 : at + 1] for text in texts):
+                return at
+        return latest
 
 
 @dataclass

@@ -105,7 +105,10 @@ def test_each_word_stands_under_the_moment_it_was_written():
         "  WRITE    I             sold it",
     ]
     folded = picture.lines(19).plain.splitlines()
-    assert [row[8:] for row in folded] == ["Ich habe v", "   I      ", "erkauft", "       sol", "", "d it"]
+    assert [row[8:].rstrip() for row in folded] == ["Ich habe", "   I", "verkauft", "", "", "sold it"]
+    long = TwoLines()
+    long.read("Donaudampfschiff")
+    assert [row[8:] for row in long.lines(19).plain.splitlines()] == ["Donaudampf", "", "schiff", ""]
 
 
 def test_a_live_view_gives_the_terminal_back(generator):
