@@ -136,12 +136,18 @@ class SetOptions:
     first_threshold: float = 0.8
     """The confidence asked for at the smallest k; it falls in a line to `last_threshold` at the largest."""
     last_threshold: float = 0.0
+    k_max: int | None = None
+    """The largest k of the policy; by default the largest of `ks`, and never below it."""
+    early_stop: bool = True
+    """May a sentence end before its source does?"""
     half: bool = False
     """Store the set's weights in half precision; they are loaded and computed with in full."""
 
     def __post_init__(self) -> None:
         if not self.ks or len(set(self.ks)) < len(self.ks) or min(self.ks) < 1:
             raise ValueError(f"ks lists different k of 1 or more; got {self.ks}")
+        if self.k_max is not None and self.k_max < max(self.ks):
+            raise ValueError(f"k_max must reach the largest of ks, {max(self.ks)}; got {self.k_max}")
         for name in ("first_threshold", "last_threshold"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a probability; got {getattr(self, name)}")

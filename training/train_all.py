@@ -211,8 +211,11 @@ def _save_set(plan: Plan) -> Path:
     generator = AdaptiveWaitKGenerator(
         models={k: SimultaneousMTModel.from_pretrained(folder) for k, folder in folders.items()},
         tokenizer=AutoTokenizer.from_pretrained(folders[None]),
-        thresholds=linear_thresholds(options.first_threshold, options.last_threshold, min(ks), max(ks)),
+        thresholds=linear_thresholds(
+            options.first_threshold, options.last_threshold, min(ks), max(options.k_max or 1, *ks)
+        ),
         ensembles="single",
+        early_stop=options.early_stop,
     )
     folder = plan.output / SET
     edited = hand_edited(folder)

@@ -67,6 +67,7 @@ def test_the_papers_german_model_has_its_size_and_catch_up() -> None:
         ("finetune", {"max_step": 3}, "unknown key 'finetune.max_step'; did you mean 'max_steps'"),
         ("finetune", {"seed": -1}, "finetune: seed must be at least 0; got -1"),
         ("set", {"ks": [1, 1]}, r"set: ks lists different k of 1 or more; got \[1, 1\]"),
+        ("set", {"ks": [1, 5], "k_max": 4}, "k_max must reach the largest of ks, 5; got 4"),
         ("set", {"first_threshold": 2.0}, "first_threshold is a probability; got 2.0"),
     ],
 )

@@ -56,7 +56,10 @@ def test_a_set(
     settings: Settings, config_file: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> None:
     settings["model"]["encoder_attention"] = "prefix"
-    more = {"set": {"first_threshold": 0.5, "half": True}, "wait_k_model": {"encoder_attention": "causal"}}
+    more = {
+        "set": {"first_threshold": 0.5, "half": True, "k_max": 3, "early_stop": False},
+        "wait_k_model": {"encoder_attention": "causal"},
+    }
     settings["data"] |= {"description": "Us", "licence": "CC BY 2.0 FR", "attribution": "us.org"}
     config, output = config_file({**settings, **more}), tmp_path / "out"
     command = ["--config", config, "--output", str(output), "--ks", "2", "--jobs", "1"]
@@ -71,7 +74,7 @@ def test_a_set(
     generator = AdaptiveWaitKGenerator.from_pretrained(str(output / "set"))
     assert list(generator.models) == [2, None]
     assert [model.config.encoder_attention for model in generator.models.values()] == ["causal", "prefix"]
-    assert generator.thresholds == {2: 0.5}
+    assert (generator.thresholds, generator.early_stop) == ({2: 0.5, 3: 0.0}, False)
     assert {weight.dtype for weight in load_file(output / "set" / "model.safetensors").values()} == {torch.float16}
     assert {model.dtype for model in generator.models.values()} == {torch.float32}
     source = generator.tokenizer(["das Kind hat"]).input_ids
