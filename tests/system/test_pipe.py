@@ -27,7 +27,12 @@ def folder(tmp_path_factory):
 def start(folder, *options):
     command = [sys.executable, "-c", "from hf_simultaneous.cli import main; main()", "translate", "--model", folder]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([*command, *options], cwd=ROOT, bufsize=0, **pipes)
+    return subprocess.Popen([*command, *options], cwd=ROOT, bufsize=0, preexec_fn=heed_control_c, **pipes)
+
+
+def heed_control_c():
+    """A shell's background jobs ignore it, and what they start would too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def words(text, **options):
