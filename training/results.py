@@ -16,6 +16,7 @@ from pathlib import Path
 from hf_simultaneous.comparison import EqualLatency, compare_settings, curve, signature
 from hf_simultaneous.experiments import COMPARED, REPORT, Experiment, Run, load_experiment, markdown, table, times
 from hf_simultaneous.logs import read_log, write_text
+from hf_simultaneous.sets import CONFIG_NAME
 
 from .checked import InputError
 from .finish import read_facts
@@ -73,7 +74,8 @@ def _part(page: Path, folder: Path, part: str) -> str:
 
 def _models(folder: Path) -> str:
     """What was trained, and what each model scores under its own policy."""
-    found = {path.parent.name: read_facts(path.parent) for path in sorted(folder.glob("*/training.json"))}
+    places = [path.parent for path in sorted(folder.glob("*/training.json"))]
+    found = {place.name: read_facts(place) for place in places if not (place / CONFIG_NAME).exists()}  # no set
     rows = [
         (
             name,

@@ -27,6 +27,9 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder.parent / "wait-3" / "training.json").write_text(
         json.dumps({**model, "scores": {"dev": {"wait-3": score}}})
     )
+    (folder.parent / "set").mkdir()
+    (folder.parent / "set" / "training.json").write_text(json.dumps({**model, "steps": 99}))
+    (folder.parent / "set" / "adaptive_config.json").touch()
     page = tmp_path / "docs" / "results.md"
     page.parent.mkdir()
     return page
@@ -46,6 +49,7 @@ def test_every_part_is_filled_and_prose_stays(page: Path, capsys: pytest.Capture
     assert "\nold\n" not in text
     assert all(f"Said of {part}." in text for part in PARTS)
     assert "| wait-3 | causal | random weights | 1 | 5 | 1 min | 12.3 / 3.0 |  |" in text
+    assert " 99 " not in text
     assert "| single | up to 2 over wait-k | +" in text
     assert "| top-3 | up to 4 over wait-k | no latency in common with wait-k |" in text
     assert "| wait-2 | **12.0** | **13.0** |" in text
