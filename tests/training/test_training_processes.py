@@ -57,7 +57,7 @@ def test_a_set(
 ) -> None:
     settings["model"]["encoder_attention"] = "prefix"
     more = {
-        "set": {"first_threshold": 0.5, "half": True, "k_max": 3, "early_stop": False},
+        "set": {"ks": [2], "first_threshold": 0.5, "half": True, "k_max": 3, "early_stop": False},
         "wait_k_model": {"encoder_attention": "causal"},
     }
     settings["data"] |= {"description": "Us", "licence": "CC BY 2.0 FR", "attribution": "us.org"}
