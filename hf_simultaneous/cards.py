@@ -14,13 +14,14 @@ from typing import Any
 import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 
+from .sets import CONFIG_NAME as SET
 from .version import __version__
 
 
 NAME = "user/name"
 """Stands for the repository until a card is pushed to one."""
 UNKNOWN = "not stated"
-CARD, STATED, TRAINING, SET = "README.md", "card.yaml", "training.json", "adaptive_config.json"
+CARD, STATED, TRAINING = "README.md", "card.yaml", "training.json"
 METRICS = {"bleu": ("BLEU", 2), "chrf": ("chrF", 2), "al": ("AL", 3), "laal": ("LAAL", 3)}
 SMALL = 100_000_000  # parameters; the paper's models have 61 million
 TAGS = ["simultaneous-translation", "wait-k"]
