@@ -83,11 +83,11 @@ def set_or_builtin(model: str | None) -> str:
 
 def describe_set(name_or_path: str) -> dict[str, Any]:
     """What a set or checkpoint says of itself: members, thresholds, operating points, sizes."""
-    from .sets import _folder, _member, _read_config
+    from .sets import member_path, saved_config, set_folder
 
-    folder = _folder(name_or_path, None, {})
-    saved = _read_config(folder)
-    places = {k: _member(folder, place, {}) for k, place in saved["members"].items()}
+    folder = set_folder(name_or_path, None, {})
+    saved = saved_config(folder)
+    places = {k: member_path(folder, place, {}) for k, place in saved["members"].items()}
     configs = {k: json.loads((place / "config.json").read_text(encoding="utf-8")) for k, place in places.items()}
     root = next(reversed(configs.values()))
     weights = sum(file.stat().st_size for place in places.values() for file in place.glob("*.safetensors"))

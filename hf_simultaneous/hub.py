@@ -16,7 +16,7 @@ from huggingface_hub.errors import HfHubHTTPError, HFValidationError, HTTPError,
 from huggingface_hub.utils import validate_repo_id
 
 from .cards import NAME, card_of, space_files
-from .sets import CONFIG_NAME, PIPELINE_CODE, _below, _read_config, check_links, check_place, save_set
+from .sets import CONFIG_NAME, PIPELINE_CODE, check_links, check_place, place_below, save_set, saved_config
 
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _json(values: Any) -> bytes:
 
 def _set(request: Request) -> list[Upload]:
     root, uploads = request.folder, list[Upload]()
-    _read_config(root)
+    saved_config(root)
     saved = json.loads((root / CONFIG_NAME).read_text(encoding="utf-8"))
     files = _with_card(_root(root), root, request)
     files |= _pick(root / "custom_generate", ("generate.py", *CODE), root, "custom_generate/")
@@ -181,7 +181,7 @@ def _set(request: Request) -> list[Upload]:
         folder = place.get("folder", ".")
         if folder == ".":
             continue
-        member = _below(root, folder)
+        member = place_below(root, folder)
         if request.separate:
             there = replace(request, repo=f"{request.repo}-{folder.replace('/', '-')}", separate=False)
             alone = {**_pick(root, TOKENIZER, root), **_root(member)}

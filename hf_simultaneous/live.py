@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .doctor import set_or_builtin
 from .terminal import JsonView, LiveView, PlainView, View, arriving, follow, play
-from .translation import TextSession, choose_policy, sentence_rules
+from .translation import TextSession, check_latency_alone, choose_policy, sentence_rules
 
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ class Request:
             raise ValueError(f"give a text or --file, not both; got {' '.join(self.text)!r} and {self.file}")
         if self.show and self.jsonl:
             raise ValueError("--show is for people and --jsonl for programs; choose one")
-        if self.latency and (self.rho or self.k or self.policy not in (None, "adaptive")):
-            raise ValueError(f"--latency {self.latency} chooses the thresholds; leave out --rho, --k and --policy")
+        check_latency_alone(self.latency, self.policy, k=self.k, rho=self.rho)
 
 
 def run(request: Request) -> None:

@@ -99,10 +99,10 @@ class SimultaneousTranslationPipeline(Pipeline):
 def _generator(model: Any, tokenizer: Any, latency: str | None) -> "AdaptiveWaitKGenerator":
     """The set that `model` was loaded from, on its device; a model that came from no set serves every k alone."""
     from .generation import AdaptiveWaitKGenerator
-    from .sets import CONFIG_NAME, _folder
+    from .sets import CONFIG_NAME, set_folder
 
     place, revision = model.name_or_path, getattr(model.config, "_commit_hash", None)
-    if place and (_folder(place, revision, {}) / CONFIG_NAME).exists():
+    if place and (set_folder(place, revision, {}) / CONFIG_NAME).exists():
         generator = AdaptiveWaitKGenerator.from_pretrained(place, revision=revision, latency=latency)
         generator.to(model.device, model.dtype)
     elif latency is not None:

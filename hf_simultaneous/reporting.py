@@ -15,7 +15,7 @@ from .generation import AdaptiveWaitKGenerator
 from .logs import write_instances, write_text
 from .members import choose_members
 from .scores import Scoring
-from .translation import choose_policy
+from .translation import check_latency_alone, choose_policy
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,7 @@ class Request:
             raise ValueError(f"limit must be 1 or more, or be left out; got {self.limit}")
         if not self.references:
             raise ValueError("at least one file of references is needed; got none")
-        if self.latency and (self.rho or self.k or self.policy != "adaptive"):
-            raise ValueError(f"--latency {self.latency} chooses the thresholds; leave out --rho, --k and --policy")
+        check_latency_alone(self.latency, self.policy, k=self.k, rho=self.rho)
 
 
 def run(request: Request) -> dict[str, Any]:

@@ -150,13 +150,13 @@ def load_set(
     `thresholds`, `ensembles`, `early_stop` and `history` beat what is saved; other keywords go to the models.
     """
     hub = {"token": token, "cache_dir": cache_dir, "local_files_only": local_files_only}
-    folder = _folder(str(name_or_path), revision, hub, subfolder)
-    saved = _read_config(folder)
+    folder = set_folder(str(name_or_path), revision, hub, subfolder)
+    saved = saved_config(folder)
     own = ("thresholds", "ensembles", "early_stop", "history", "dev_scores", "latencies")
     given = {name: kwargs.pop(name) for name in own if name in kwargs}
     if latency is not None:
         given["thresholds"] = _operating_point(latency, {**saved, **given}["latencies"])
-    places = {k: _member(folder, place, hub) for k, place in saved.pop("members").items()}
+    places = {k: member_path(folder, place, hub) for k, place in saved.pop("members").items()}
     models = {k: _load_model(place, **kwargs) for k, place in places.items()}
     tokenizer = _load_tokenizer(folder, next(iter(models.values()), None))
     try:
@@ -168,7 +168,8 @@ def load_set(
     return generator.to(device) if device is not None else generator
 
 
-def _folder(name_or_path: str, revision: str | None, hub: dict[str, Any], subfolder: str = "") -> Path:
+def set_folder(name_or_path: str, revision: str | None, hub: dict[str, Any], subfolder: str = "") -> Path:
+    """Where a set's files are: a folder as it is, a repository once its files are here."""
     if Path(name_or_path).is_dir():
         return Path(name_or_path, subfolder)
     if Path(name_or_path).is_absolute() or name_or_path.count("/") > 1 or name_or_path.startswith("."):
@@ -186,7 +187,7 @@ def check_links(files: Iterable[Path], root: Path) -> None:
             raise ValueError(f"{path} is linked from outside {root}; put the file itself there")
 
 
-def _read_config(folder: Path) -> dict[str, Any]:
+def saved_config(folder: Path) -> dict[str, Any]:
     """The keyword arguments of a generator, and `members`; a single checkpoint is a set of one."""
     path = folder / CONFIG_NAME
     if not path.exists():
@@ -228,10 +229,10 @@ def check_place(root: Path, place: Any) -> None:
         raise ValueError(f"{root / CONFIG_NAME}: a member is a folder or a repo (with a revision); got {place!r}")
 
 
-def _member(root: Path, place: dict[str, str], hub: dict[str, Any]) -> Path:
+def member_path(root: Path, place: dict[str, str], hub: dict[str, Any]) -> Path:
     """The folder of a member, downloaded if it is elsewhere."""
     check_place(root, place)
-    inside = _download(root, place, hub) if "repo" in place else _below(root, place["folder"])
+    inside = _download(root, place, hub) if "repo" in place else place_below(root, place["folder"])
     if not (inside / "config.json").exists():
         named = place.get("folder") or place["repo"]
         raise FileNotFoundError(f"{root / CONFIG_NAME} names member {named!r}, but {inside}/config.json is missing")
@@ -245,7 +246,7 @@ def _download(root: Path, place: dict[str, str], hub: dict[str, Any]) -> Path:
         raise ValueError(f"{root / CONFIG_NAME}: a member's repo is user/name; got {place['repo']!r}") from error
 
 
-def _below(root: Path, folder: str) -> Path:
+def place_below(root: Path, folder: str) -> Path:
     """A member's folder, if it and all its files are in the set."""
     path = PurePosixPath(folder)
     inside = root / path
@@ -355,6 +356,6 @@ def _set_of(model: Any, named: str | None) -> "AdaptiveWaitKGenerator":
     if named:
         return AdaptiveWaitKGenerator.from_pretrained(named)
     revision = getattr(model.config, "_commit_hash", None)  # the set as it was when the model was loaded
-    if model.name_or_path and (_folder(model.name_or_path, revision, {}) / CONFIG_NAME).exists():
+    if model.name_or_path and (set_folder(model.name_or_path, revision, {}) / CONFIG_NAME).exists():
         return AdaptiveWaitKGenerator.from_pretrained(model.name_or_path, revision=revision)
     return AdaptiveWaitKGenerator(model)

@@ -229,6 +229,14 @@ def choose_policy(
     return make_policy(name, k=k, rho=rho, k_min=own.k_min, k_max=own.k_max, **options)
 
 
+def check_latency_alone(
+    latency: str | None, policy: str | None, *, k: int | None, rho: Sequence[float] | None
+) -> None:
+    """An operating point of a set is thresholds already; refuse what would choose others."""
+    if latency and (rho or k or policy not in (None, "adaptive")):
+        raise ValueError(f"--latency {latency} chooses the thresholds; leave out --rho, --k and --policy")
+
+
 def operating_points(generator: "AdaptiveWaitKGenerator") -> list[str]:
     """The named operating points of a set, from quick to careful."""
     points = generator.latencies

@@ -23,6 +23,7 @@ from hf_simultaneous.reporting import read_sentences
 from hf_simultaneous.scores import texts
 
 from .checked import InputError
+from .command import exit_code
 
 
 Grid = dict[int, dict[int, float]]
@@ -48,15 +49,7 @@ class Plan:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    try:
-        choose(parse(arguments))
-    except (InputError, ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: the same command goes on", file=sys.stderr)
-        return 130
-    return 0
+    return exit_code(lambda: choose(parse(arguments)), interrupted="the same command goes on")
 
 
 def parse(arguments: Sequence[str] | None) -> Plan:

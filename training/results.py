@@ -19,6 +19,7 @@ from hf_simultaneous.logs import read_log, write_text
 from hf_simultaneous.sets import CONFIG_NAME
 
 from .checked import InputError
+from .command import exit_code
 from .finish import read_facts
 
 
@@ -38,12 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = argparse.ArgumentParser(prog="python -m training.results", description=__doc__.splitlines()[0])
     parser.add_argument("page", type=Path, help="a Markdown file with marked parts")
-    try:
-        print(fill(parser.parse_args(arguments).page))
-    except (InputError, ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    given = parser.parse_args(arguments)
+    return exit_code(lambda: print(fill(given.page)))
 
 
 def fill(page: Path) -> str:

@@ -22,6 +22,7 @@ from hf_simultaneous.policies import make_policy
 from hf_simultaneous.reporting import read_sentences, with_ensembles
 
 from .checked import InputError
+from .command import exit_code
 
 
 METHODS = (*ADAPTIVE, "wait-k", "test-time-wait-k", "wait-if-diff", "wait-if-worse", "full")
@@ -59,15 +60,7 @@ class Plan:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    try:
-        print(run_experiment(parse(arguments)))
-    except (InputError, ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: the same command goes on", file=sys.stderr)
-        return 130
-    return 0
+    return exit_code(lambda: print(run_experiment(parse(arguments))), interrupted="the same command goes on")
 
 
 def parse(arguments: Sequence[str] | None) -> Plan:

@@ -17,6 +17,7 @@ from hf_simultaneous import AdaptiveWaitKGenerator
 from hf_simultaneous.doctor import BUILTIN
 
 from .checked import InputError
+from .command import exit_code
 
 
 LIMIT = 16 * 2**20
@@ -30,12 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--set", required=True, type=Path, help="a folder with a set and its card")
     parser.add_argument("--to", type=Path, default=BUILTIN, help="by default the place in the package")
     given = parser.parse_args(arguments)
-    try:
-        print(ship(given.set, given.to))
-    except (InputError, ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return exit_code(lambda: print(ship(given.set, given.to)))
 
 
 def ship(folder: Path, to: Path) -> str:

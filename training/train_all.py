@@ -27,6 +27,7 @@ from hf_simultaneous.cards import hand_edited, write_card
 from hf_simultaneous.sets import member_folder
 
 from .checked import InputError
+from .command import exit_code
 from .data import prepare
 from .finish import FACTS, read_facts
 from .options import FULL, MULTI, RunConfig, load_config, parse_ks
@@ -90,15 +91,11 @@ class Plan:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     transformers.utils.logging.disable_progress_bar()
-    try:
-        train_all(parse(arguments))
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: the same command with --resume goes on", file=sys.stderr)
-        return 130
-    return 0
+    return exit_code(
+        lambda: train_all(parse(arguments)),
+        mendable=(InputError,),
+        interrupted="the same command with --resume goes on",
+    )
 
 
 def parse(arguments: Sequence[str] | None) -> Plan:

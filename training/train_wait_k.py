@@ -25,6 +25,7 @@ from hf_simultaneous.hub import check_name
 from .batches import Batches, Draw
 from .checked import InputError
 from .checkpoints import Checkpoints
+from .command import exit_code
 from .data import Corpus, prepare
 from .disk import require_space, writing
 from .finish import CHECKPOINTS, Facts, push, read_facts, save_finished
@@ -81,15 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keep_freed_memory()
     transformers.utils.logging.disable_progress_bar()  # one bar is enough
     logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # tied weights are saved once, as they should
-    try:
-        train(parse(arguments))
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: the same command with --resume goes on from the last checkpoint", file=sys.stderr)
-        return 130
-    return 0
+    return exit_code(
+        lambda: train(parse(arguments)),
+        mendable=(InputError,),
+        interrupted="the same command with --resume goes on from the last checkpoint",
+    )
 
 
 def parse(arguments: Sequence[str] | None) -> Run:
