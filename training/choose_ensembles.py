@@ -24,6 +24,7 @@ from hf_simultaneous.scores import texts
 
 from .checked import InputError
 from .command import exit_code
+from .starting import keep_freed_memory
 
 
 Grid = dict[int, dict[int, float]]
@@ -49,6 +50,7 @@ class Plan:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
+    keep_freed_memory()
     return exit_code(lambda: choose(parse(arguments)), interrupted="the same command goes on")
 
 

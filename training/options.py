@@ -20,6 +20,7 @@ from .tokenizer import SMALLEST_VOCABULARY, TokenizerOptions
 FULL = "full"
 MULTI = "multi"
 TOY = "toy"
+EXTENDS = "extends"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +131,10 @@ class SetOptions:
     """The set of models `train_all` makes."""
 
     ks: list[int] = field(default_factory=lambda: list(range(1, 11)))
-    base: Literal["full", "multi", "full-multi"] = "full"
-    """The model trained first, which all others start from. `full-multi` trains one for full sentences; from it, in
-    a second round, another and one for all k at once; and the others from that."""
+    base: Literal["none", "full", "multi", "full-multi"] = "full"
+    """The model trained first, which all others start from; `none`: each starts from nothing, as the paper's do.
+    `full-multi` trains one for full sentences; from it, in a second round, another and one for all k at once; and the
+    others from that."""
     first_threshold: float = 0.8
     """The confidence asked for at the smallest k; it falls in a line to `last_threshold` at the largest."""
     last_threshold: float = 0.0
@@ -186,7 +188,21 @@ class RunConfig:
 
 
 def load_config(path: str | Path) -> RunConfig:
-    """Read and check a configuration file."""
+    """Read and check a configuration file; with `extends: FILE`, a file beside it, it says only what differs there."""
+    values = _read(path)
+    extended = values.pop(EXTENDS, None)
+    if extended is not None:
+        below = _read(Path(path).parent / str(extended))
+        values = {name: _over(below.get(name), values.get(name)) for name in {**below, **values}}
+    return parse_config(values, str(path))
+
+
+def _over(below: Any, above: Any) -> Any:
+    """Two versions of a section: the keys of both, the values of the second."""
+    return {**below, **above} if isinstance(below, dict) and isinstance(above, dict) else above or below
+
+
+def _read(path: str | Path) -> dict[str, Any]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -197,7 +213,7 @@ def load_config(path: str | Path) -> RunConfig:
         raise InputError(f"{path} is not YAML: {error}") from None
     if not isinstance(values, dict):
         raise InputError(f"{path} must hold the sections {', '.join(names(RunConfig))}; got {kind(values)}")
-    return parse_config(values, str(path))
+    return values
 
 
 def parse_config(values: Mapping[str, Any], where: str) -> RunConfig:

@@ -23,6 +23,7 @@ from hf_simultaneous.reporting import read_sentences, with_ensembles
 
 from .checked import InputError
 from .command import exit_code
+from .starting import keep_freed_memory
 
 
 METHODS = (*ADAPTIVE, "wait-k", "test-time-wait-k", "wait-if-diff", "wait-if-worse", "full")
@@ -60,6 +61,7 @@ class Plan:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
+    keep_freed_memory()
     return exit_code(lambda: print(run_experiment(parse(arguments))), interrupted="the same command goes on")
 
 

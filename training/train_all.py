@@ -64,14 +64,15 @@ class Plan:
     @property
     def bases(self) -> list[Job]:
         """What is trained before the others, one after another."""
-        if self.config.set.base == "full-multi":
+        base = self.config.set.base
+        if base == "full-multi":
             return [Job(FIRST, FULL), Job(FULL, FULL, FIRST), Job(MULTI, MULTI, FIRST)]
-        return [Job(self.config.set.base, self.config.set.base)]
+        return [] if base == "none" else [Job(base, base)]
 
     @property
     def members(self) -> list[Job]:
         """What starts from the last base: every k, and full sentences where no base is for them already."""
-        base = self.bases[-1].name
+        base = self.bases[-1].name if self.bases else None
         ks = [Job(f"wait-{k}", k, base) for k in self.ks]
         return ks if FULL in [job.name for job in self.bases] else [*ks, Job(FULL, FULL, base)]
 

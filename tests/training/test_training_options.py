@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,22 @@ def test_files_that_hold_no_config(tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("data: [")
     with pytest.raises(InputError, match="broken.yaml is not YAML"):
         load_config(tmp_path / "broken.yaml")
+
+
+def test_a_config_may_say_only_what_differs_from_another(settings: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "whole.yaml").write_text(yaml.safe_dump({**settings, "set": {"ks": [1, 3]}}))
+    (tmp_path / "other.yaml").write_text("{extends: whole.yaml, training: {seed: 7}, set: {base: none}}")
+    whole, other = (load_config(tmp_path / f"{name}.yaml") for name in ("whole", "other"))
+    assert (other.training.seed, other.set.base) == (7, "none")
+    changed = replace(other, training=replace(other.training, seed=whole.training.seed), set=whole.set)
+    assert other.set.ks == [1, 3]
+    assert changed == whole
+    (tmp_path / "lost.yaml").write_text("{extends: nowhere.yaml}")
+    with pytest.raises(InputError, match="there is no configuration file .*nowhere.yaml"):
+        load_config(tmp_path / "lost.yaml")
+    (tmp_path / "wrong.yaml").write_text("{extends: whole.yaml, training: 5}")
+    with pytest.raises(InputError, match="wrong.yaml: training must be a section"):
+        load_config(tmp_path / "wrong.yaml")
 
 
 def test_fine_tuning_changes_only_what_it_names(settings: dict[str, Any]) -> None:

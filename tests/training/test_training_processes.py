@@ -157,6 +157,19 @@ def test_a_model_for_all_k_may_come_between(
     assert sorted(found[3:]) == [("1", "wait-1", "multi"), ("3", "wait-3", "multi")]
 
 
+def test_members_may_have_nothing_in_common(
+    settings: Settings, config_file: Config, tmp_path: Path, monkeypatch: Any
+) -> None:
+    runs = Runs()
+    monkeypatch.setattr(train_all.subprocess, "run", runs)
+    monkeypatch.setattr(train_all, "_save_set", lambda _: None)
+    train_all.train_all(plan({**settings, "set": {"base": "none"}}, config_file, tmp_path))
+    given = [dict(zip(command, command[1:], strict=False)) for command in runs.commands]
+    assert sorted(one["--k"] for one in given) == ["1", "3", "full"]
+    assert len({one["--seed"] for one in given}) == 3
+    assert not any("--init-from" in one for one in given)
+
+
 def test_a_base_whose_steps_cannot_be_shared_uses_threads(
     settings: Settings, config_file: Config, tmp_path: Path, monkeypatch: Any
 ) -> None:
