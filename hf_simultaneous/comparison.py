@@ -14,6 +14,17 @@ from .scores import sentences_of, texts
 
 
 @dataclass(frozen=True)
+class Setting:
+    """One setting on a corpus: its AL and BLEU, there and on every resample."""
+
+    sentences: int
+    al: float
+    bleu: float
+    al_samples: Sequence[float]
+    bleu_samples: Sequence[float]
+
+
+@dataclass(frozen=True)
 class Curve:
     """A method's settings on one corpus: AL and BLEU of each, on the corpus and on every resample."""
 
@@ -46,19 +57,24 @@ class EqualLatency:
         return self.second - self.first
 
 
-def curve(settings: Sequence[Sequence[Line]], bootstrap: Bootstrap = RESAMPLE_1000) -> Curve:
-    """Curves of the same corpus and bootstrap are resampled alike, so that they can be compared in pairs."""
-    sizes = {len(lines) for lines in settings}
-    if len(sizes) != 1 or sizes == {0}:
+def resample(lines: Sequence[Line], bootstrap: Bootstrap = RESAMPLE_1000) -> Setting:
+    """Settings of the same corpus and bootstrap are resampled alike, so that they can be compared in pairs."""
+    weights = _weights(len(lines), bootstrap)
+    latency, quality = latency_system(sentences_of(lines), Metric("AL")), bleu_system(*texts(lines), BLEU_13A)
+    samples = (_samples(system, weights) for system in (latency, quality))
+    return Setting(len(lines), latency.score.value, quality.score.value, *samples)
+
+
+def curve(settings: Sequence[Setting]) -> Curve:
+    """The settings of a method, in any order."""
+    sizes = {setting.sentences for setting in settings}
+    if len(sizes) != 1:
         raise ValueError(f"a curve needs settings of the same sentences; got settings of {sorted(sizes)} sentences")
-    weights = _weights(sizes.pop(), bootstrap)
-    latencies = [latency_system(sentences_of(lines), Metric("AL")) for lines in settings]
-    qualities = [bleu_system(*texts(lines), BLEU_13A) for lines in settings]
     return Curve(
-        np.array([system.score.value for system in latencies]),
-        np.array([system.score.value for system in qualities]),
-        np.stack([_samples(system, weights) for system in latencies], axis=1),
-        np.stack([_samples(system, weights) for system in qualities], axis=1),
+        np.array([setting.al for setting in settings]),
+        np.array([setting.bleu for setting in settings]),
+        np.stack([setting.al_samples for setting in settings], axis=1),
+        np.stack([setting.bleu_samples for setting in settings], axis=1),
     )
 
 
@@ -82,12 +98,10 @@ def _bounds(differences: np.ndarray, bootstrap: Bootstrap) -> tuple[float, float
     return float(low), float(high)
 
 
-def compare_settings(first: Curve, second: Curve, bootstrap: Bootstrap = RESAMPLE_1000) -> EqualLatency:
+def compare_settings(first: Setting, second: Setting, bootstrap: Bootstrap = RESAMPLE_1000) -> EqualLatency:
     """Two single settings, whatever their latency, which is given as the second's."""
-    differences = (second.bleu_samples - first.bleu_samples)[:, 0]
-    return EqualLatency(
-        float(second.al[0]), float(first.bleu[0]), float(second.bleu[0]), *_bounds(differences, bootstrap)
-    )
+    differences = np.subtract(second.bleu_samples, first.bleu_samples)
+    return EqualLatency(second.al, first.bleu, second.bleu, *_bounds(differences, bootstrap))
 
 
 def signature(bootstrap: Bootstrap = RESAMPLE_1000) -> str:
@@ -101,8 +115,8 @@ def _weights(sentences: int, bootstrap: Bootstrap) -> np.ndarray:
     return np.stack([np.bincount(row, minlength=sentences) for row in drawn])
 
 
-def _samples(system: System, weights: np.ndarray) -> np.ndarray:
-    return np.array([system.score_of(sums) for sums in (weights @ np.asarray(system.rows, dtype=float)).tolist()])
+def _samples(system: System, weights: np.ndarray) -> list[float]:
+    return [system.score_of(sums) for sums in (weights @ np.asarray(system.rows, dtype=float)).tolist()]
 
 
 def _interpolate(latency: float, al: np.ndarray, bleu: np.ndarray) -> float:

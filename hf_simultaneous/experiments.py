@@ -8,12 +8,12 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .comparison import Curve, EqualLatency, compare_at_equal_al, curve, signature
+from .comparison import Curve, EqualLatency, Setting, compare_at_equal_al, curve, resample, signature
 from .logs import Line, read_log, write_text
 from .scores import score
 
@@ -52,8 +52,8 @@ class Experiment:
 
     def curve(self, method: str) -> Curve | None:
         """None where there are no two settings to draw a line between, or no sentences to resample."""
-        lines = [read_log(run.log) for run in self.of(method)]
-        return curve(lines) if len(lines) > 1 and len(lines[0]) > 1 else None
+        runs = self.of(method)
+        return curve([resampled(run.log) for run in runs]) if len(runs) > 1 and self.facts["sentences"] > 1 else None
 
     def claims(self) -> dict[str, list[EqualLatency]]:
         """Every method that can be against wait-k."""
@@ -77,16 +77,26 @@ def fingerprint(folder: Path, inputs: Any) -> str:
 
 
 def scored(log: Path) -> dict[str, Any]:
-    """The scores of a log: kept beside it, with the log's digest, so that a changed log is scored again."""
+    """The scores of a log."""
+    return _kept(log, "scores", lambda lines: score(lines).as_dict())
+
+
+def resampled(log: Path) -> Setting:
+    """The scores of a log on every resample."""
+    return Setting(**_kept(log, "resamples", lambda lines: asdict(resample(lines))))
+
+
+def _kept(log: Path, name: str, make: Callable[[list[Line]], dict[str, Any]]) -> dict[str, Any]:
+    """What was made of a log: kept beside it, with the log's digest, so that it is made again of a changed log."""
     digest = hashlib.sha256(log.read_bytes()).hexdigest()
-    kept = log.with_suffix(".scores.json")
+    kept = log.with_suffix(f".{name}.json")
     if kept.exists():
         known = json.loads(kept.read_text(encoding="utf-8"))
         if known.get("log") == digest:
-            return dict(known["scores"])
-    scores = score(read_log(log)).as_dict()
-    write_text(kept, json.dumps({"log": digest, "scores": scores}, indent=1) + "\n")
-    return scores
+            return dict(known[name])
+    made = make(read_log(log))
+    write_text(kept, json.dumps({"log": digest, name: made}, indent=1) + "\n")
+    return made
 
 
 def load_experiment(folder: str | Path) -> Experiment:

@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from hf_simultaneous.cli import app
-from hf_simultaneous.comparison import compare_at_equal_al, curve, signature
-from hf_simultaneous.experiments import load_experiment, log_path, scored, write_report
-from hf_simultaneous.logs import Line, write_log
+from hf_simultaneous.comparison import compare_at_equal_al, curve, resample, signature
+from hf_simultaneous.experiments import load_experiment, log_path, resampled, scored, write_report
+from hf_simultaneous.logs import Line, read_log, write_log
 from hf_simultaneous.metrics import Bootstrap
 
 
@@ -114,8 +114,11 @@ def test_scores_are_kept_until_the_log_changes(folder):
     first = scored(log)
     kept = log.with_suffix(".scores.json")
     assert scored(log) == first == json.loads(kept.read_text())["scores"]
+    assert resampled(log) == resampled(log) == resample(read_log(log))
+    before = resampled(log)
     write_log(log, corpus(1, 0.0))
     assert scored(log)["bleu"] > first["bleu"]
+    assert resampled(log).bleu > before.bleu
 
 
 @pytest.mark.usefixtures("without_pictures")
@@ -151,8 +154,8 @@ def test_a_folder_without_an_experiment_or_logs_is_refused(tmp_path, folder):
 
 
 def test_equal_latency_is_a_straight_line_between_settings():
-    base = curve([corpus(1, 0.5), corpus(3, 0.3), corpus(5, 0.1)], QUICK)
-    better = curve([corpus(1, 0.3), corpus(5, 0.0)], QUICK)
+    base = curve([resample(lines, QUICK) for lines in (corpus(1, 0.5), corpus(3, 0.3), corpus(5, 0.1))])
+    better = curve([resample(lines, QUICK) for lines in (corpus(1, 0.3), corpus(5, 0.0))])
     (row,) = compare_at_equal_al(base, better, [2.0], QUICK)
     assert row.first == pytest.approx((base.bleu[0] + base.bleu[1]) / 2)
     assert row.second == pytest.approx(better.bleu[0] + (better.bleu[1] - better.bleu[0]) / 4)
@@ -164,7 +167,7 @@ def test_equal_latency_is_a_straight_line_between_settings():
 
 
 def test_curves_of_one_corpus_draw_the_same_sentences():
-    first, second = (curve([corpus(1, 0.5)], QUICK) for _ in range(2))
+    first, second = (resample(corpus(1, 0.5), QUICK) for _ in range(2))
     assert np.array_equal(first.bleu_samples, second.bleu_samples)
     with pytest.raises(ValueError, match=r"settings of \[3, 24\] sentences"):
-        curve([corpus(1, 0.5), corpus(1, 0.5, count=3)])
+        curve([resample(lines, QUICK) for lines in (corpus(1, 0.5), corpus(1, 0.5, count=3))])

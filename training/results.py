@@ -13,9 +13,19 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from hf_simultaneous.comparison import EqualLatency, compare_settings, curve, signature
-from hf_simultaneous.experiments import COMPARED, REPORT, Experiment, Run, load_experiment, markdown, table, times
-from hf_simultaneous.logs import read_log, write_text
+from hf_simultaneous.comparison import EqualLatency, compare_settings, signature
+from hf_simultaneous.experiments import (
+    COMPARED,
+    REPORT,
+    Experiment,
+    Run,
+    load_experiment,
+    markdown,
+    resampled,
+    table,
+    times,
+)
+from hf_simultaneous.logs import write_text
 from hf_simultaneous.sets import CONFIG_NAME
 
 from .checked import InputError
@@ -147,7 +157,7 @@ def _against_full(experiment: Experiment) -> list[str]:
 
 
 def _pair(first: Run, second: Run) -> str:
-    return _signed(compare_settings(*(curve([read_log(run.log)]) for run in (first, second))))
+    return _signed(compare_settings(resampled(first.log), resampled(second.log)))
 
 
 def _equal_al(experiment: Experiment) -> str:
