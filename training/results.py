@@ -15,6 +15,7 @@ from pathlib import Path
 
 from hf_simultaneous.comparison import EqualLatency, compare_settings, signature
 from hf_simultaneous.experiments import (
+    ADAPTIVE,
     COMPARED,
     REPORT,
     Experiment,
@@ -145,8 +146,8 @@ def _findings(experiment: Experiment) -> str:
 
 
 def _against_full(experiment: Experiment) -> list[str]:
-    """The best top-3 and single settings beside full-sentence search."""
-    best = [max(experiment.of(m), key=lambda run: run["bleu"]) for m in ("single", "top-3") if experiment.of(m)]
+    """The best setting of each ensemble beside full-sentence search."""
+    best = [max(experiment.of(m), key=lambda run: run["bleu"]) for m in ADAPTIVE if experiment.of(m)]
     rows = [
         (run.method, run.setting, f"{run['al']:.1f}", full.setting, f"{full['al']:.1f}", _pair(full, run))
         for run in best
