@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 
-from .logs import Line
+from .logs import Line, source_words
 
 
 Alignment = Mapping[int, int]
@@ -71,7 +71,7 @@ def anticipation(lines: Sequence[Line], alignments: Sequence[Alignment]) -> Anti
 
 def _inside(line: Line, alignment: Alignment) -> Alignment:
     """Without the slips of hand-made alignments: words that the sentence does not have."""
-    source, target = len(line.source.split()), len(line.reference.split())
+    source, target = len(source_words(line.source)), len(line.reference.split())
     return {word: last for word, last in alignment.items() if word < target and last < source}
 
 

@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 
 from .actions import Action, Policy, Write
 from .generation import AdaptiveWaitKGenerator
-from .logs import Line, read_log, write_instances, write_log
+from .logs import Line, read_log, source_words, write_instances, write_log
 from .policies import Adaptive, FullSentence, TestTimeWaitK, WaitIfDiff, WaitIfWorse, WaitK
 from .scores import USUAL, Scores, Scoring, score, scores_from_log
 from .text import TargetText
@@ -300,7 +300,7 @@ class _Corpus:
         length = self._length(ids)
         if getattr(self._tokenizer, "is_fast", False):
             offsets = self._tokenizer(text, return_offsets_mapping=True, verbose=False)["offset_mapping"][:length]
-            return [0, *accumulate((len(text[:end].split()) for _, end in offsets), max)]
+            return [0, *accumulate((len(source_words(text[:end])) for _, end in offsets), max)]
         sizes = [self._length(self._tokenizer(word).input_ids) for word in text.split()]
         if sum(sizes) != length:
             return None

@@ -4,10 +4,21 @@ Knows what a log holds and how it is written and read; computes no score and run
 """
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
+
+
+# Chinese characters, kana, and the punctuation that goes with them.
+_UNSPACED = "\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[^\s{_UNSPACED}]+|(?!\s)[{_UNSPACED}]")
+
+
+def source_words(text: str) -> list[str]:
+    """What stands between spaces; in scripts that are written without them, every character."""
+    return _WORD.findall(text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +150,6 @@ def _instance(line: Line) -> dict[str, Any]:
         "elapsed": list(line.word_delays),  # text has no clock of its own: what arrives, arrives with its word
         "prediction_length": len(line.word_delays),
         "reference": " ".join(line.reference.split()),
-        "source": line.source.split(),
-        "source_length": len(line.source.split()),
+        "source": source_words(line.source),
+        "source_length": len(source_words(line.source)),
     }

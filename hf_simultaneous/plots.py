@@ -14,7 +14,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from .logs import Line, write_text
+from .logs import Line, source_words, write_text
 
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -43,7 +43,7 @@ def path_of(line: Line, title: str = "") -> Path2D:
     """The path of a line of a log, in words."""
     if line.word_delays is None:
         raise ValueError(f"sentence {line.index} has no delays in words to draw")
-    return Path2D(line.source.split(), line.hypothesis.split(), line.word_delays, title)
+    return Path2D(source_words(line.source), line.hypothesis.split(), line.word_delays, title)
 
 
 def draw_path(path: Path2D, file: str | Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
-from .logs import Line, read_log
+from .logs import Line, read_log, source_words
 from .metrics import (
     BLEU_13A,
     DELAYS,
@@ -146,7 +146,9 @@ def _latencies(lines: Sequence[Line], count: str) -> list[tuple[str, Metric, lis
     found = [(name, Metric(m.name, length=m.length, delays=count), sentences) for name, m in TOKENS.items()]
     if any(line.word_delays is None for line in lines):
         return found
-    words = [Sentence(line.word_delays or (), len(line.source.split()), len(line.reference.split())) for line in lines]
+    words = [
+        Sentence(line.word_delays or (), len(source_words(line.source)), len(line.reference.split())) for line in lines
+    ]
     return found + [(name, metric, words) for name, metric in WORDS.items()]
 
 

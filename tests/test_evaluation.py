@@ -9,6 +9,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
+from tokenizers.processors import TemplateProcessing
+from transformers import PreTrainedTokenizerFast
 
 from hf_simultaneous import (
     Adaptive,
@@ -22,8 +29,9 @@ from hf_simultaneous import (
 )
 from hf_simultaneous.alignments import Anticipation, anticipation, read_alignments
 from hf_simultaneous.evaluation import Decoding, decode_corpus, describe, evaluate
-from hf_simultaneous.logs import Line, read_log, write_instances, write_log
+from hf_simultaneous.logs import Line, read_log, source_words, write_instances, write_log
 from hf_simultaneous.metrics import Bootstrap
+from hf_simultaneous.plots import path_of
 from hf_simultaneous.scores import Scoring, computation_aware_al, score, scores_from_log
 from tests.tiny import TALKATIVE, VOCABULARY, tiny_model
 
@@ -69,6 +77,39 @@ def line(**changes) -> Line:
         "word_delays": (3, 3),
     }
     return Line(**{**values, **changes})
+
+
+@given(st.text(st.characters(max_codepoint=0x2FFF)))
+def test_words_stand_between_spaces(text):
+    assert source_words(text) == text.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("有两个人。", ["有", "两", "个", "人", "。"]),
+        ("他有 iPhone 12。", ["他", "有", "iPhone", "12", "。"]),
+        ("すし\u3000！", ["す", "し", "！"]),
+    ],
+)
+def test_without_spaces_every_character_is_a_word(text, words):
+    assert source_words(text) == words
+
+
+def test_characters_are_read_one_by_one(generator):
+    """Delays, instances and pictures count the characters of a source that has no spaces."""
+    vocabulary = {name: index for index, name in enumerate(["<pad>", "<s>", "</s>", "<unk>", *"一个人在跳舞。"])}
+    backend = Tokenizer(WordLevel(vocabulary | {f"w{n}": n for n in range(len(vocabulary), VOCABULARY)}, "<unk>"))
+    backend.pre_tokenizer = Split(Regex("."), "isolated")
+    backend.post_processor = TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
+    special = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
+    chinese = PreTrainedTokenizerFast(tokenizer_object=backend, **special)
+    speaking = AdaptiveWaitKGenerator(generator.models, chinese, generator.thresholds, early_stop=False)
+    (found,) = decode_corpus(speaking, ["一个人在跳舞。"], ["w12 w13"], WaitK(2), QUIET)
+    assert found.source_length == len(source_words(found.source)) == 7
+    assert found.word_delays is not None
+    assert max(found.word_delays) > 1
+    assert path_of(found).source == list("一个人在跳舞。")
 
 
 POLICIES = [WaitK(2), TestTimeWaitK(1), WaitIfDiff(2, 1), WaitIfWorse(1, 2), None, FullSentence()]
