@@ -4,6 +4,7 @@ Knows numbers and words, not where they come from. Curves differ in marker and d
 colours can be told apart by people who do not see red and green apart.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -182,5 +183,7 @@ def _save(figure: Figure, file: str | Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     # Without a date and with fixed ids the same numbers give the same file.
     metadata = {"Date": None} if place.suffix == ".svg" else None
-    with matplotlib.rc_context({"svg.hashsalt": "hf_simultaneous", "svg.fonttype": "none"}):
+    with matplotlib.rc_context({"svg.hashsalt": "hf_simultaneous", "svg.fonttype": "none"}), warnings.catch_warnings():
+        if place.suffix == ".svg":  # letters stay letters there, and whoever shows the picture has the font
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure.savefig(place, dpi=150, metadata=metadata)

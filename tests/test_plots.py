@@ -1,5 +1,6 @@
 """Pictures are written, hold what they should, and come out the same twice."""
 
+import warnings
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -19,6 +20,13 @@ def test_a_path_is_drawn_as_svg_and_png(tmp_path):
     ElementTree.fromstring(text)
     assert all(word in text for word in ("Ich", "verkauft", "sold", "&lt;Rad&gt;"))
     assert (tmp_path / "path.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_letters_that_the_font_lacks_stay_letters(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        draw_path(Path2D(["有", "人"], ["someone"], [2]), tmp_path / "path.svg")
+    assert "有" in (tmp_path / "path.svg").read_text(encoding="utf-8")
 
 
 def test_an_empty_translation_can_be_drawn(tmp_path):
