@@ -14,7 +14,7 @@ from .scores import sentences_of, texts
 
 
 @dataclass(frozen=True)
-class Setting:
+class Resampled:
     """One setting on a corpus: its AL and BLEU, there and on every resample."""
 
     sentences: int
@@ -57,15 +57,15 @@ class EqualLatency:
         return self.second - self.first
 
 
-def resample(lines: Sequence[Line], bootstrap: Bootstrap = RESAMPLE_1000) -> Setting:
+def resample(lines: Sequence[Line], bootstrap: Bootstrap = RESAMPLE_1000) -> Resampled:
     """Settings of the same corpus and bootstrap are resampled alike, so that they can be compared in pairs."""
     weights = _weights(len(lines), bootstrap)
     latency, quality = latency_system(sentences_of(lines), Metric("AL")), bleu_system(*texts(lines), BLEU_13A)
     samples = (_samples(system, weights) for system in (latency, quality))
-    return Setting(len(lines), latency.score.value, quality.score.value, *samples)
+    return Resampled(len(lines), latency.score.value, quality.score.value, *samples)
 
 
-def curve(settings: Sequence[Setting]) -> Curve:
+def curve(settings: Sequence[Resampled]) -> Curve:
     """The settings of a method, in any order."""
     sizes = {setting.sentences for setting in settings}
     if len(sizes) != 1:
@@ -98,7 +98,7 @@ def _bounds(differences: np.ndarray, bootstrap: Bootstrap) -> tuple[float, float
     return float(low), float(high)
 
 
-def compare_settings(first: Setting, second: Setting, bootstrap: Bootstrap = RESAMPLE_1000) -> EqualLatency:
+def compare_settings(first: Resampled, second: Resampled, bootstrap: Bootstrap = RESAMPLE_1000) -> EqualLatency:
     """Two single settings, whatever their latency, which is given as the second's."""
     differences = np.subtract(second.bleu_samples, first.bleu_samples)
     return EqualLatency(second.al, first.bleu, second.bleu, *_bounds(differences, bootstrap))

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from .comparison import Curve, EqualLatency, Setting, compare_at_equal_al, curve, resample, signature
+from .comparison import Curve, EqualLatency, Resampled, compare_at_equal_al, curve, resample, signature
 from .logs import Line, read_log, write_text
 from .scores import score
 
@@ -81,9 +81,9 @@ def scored(log: Path) -> dict[str, Any]:
     return _kept(log, "scores", lambda lines: score(lines).as_dict())
 
 
-def resampled(log: Path) -> Setting:
+def resampled(log: Path) -> Resampled:
     """The scores of a log on every resample."""
-    return Setting(**_kept(log, "resamples", lambda lines: asdict(resample(lines))))
+    return Resampled(**_kept(log, "resamples", lambda lines: asdict(resample(lines))))
 
 
 def _kept(log: Path, name: str, make: Callable[[list[Line]], dict[str, Any]]) -> dict[str, Any]:

@@ -3,13 +3,11 @@
 import sys
 from collections.abc import Callable
 
-from .checked import InputError
-
 
 def exit_code(
     work: Callable[[], object],
     *,
-    mendable: tuple[type[Exception], ...] = (InputError, ValueError, OSError),
+    mendable: tuple[type[Exception], ...] = (ValueError, OSError),
     interrupted: str = "the same command begins anew",
 ) -> int:
     """Do the work: 0, or 2 where the user gave something wrong, or 130 where the user stopped it."""

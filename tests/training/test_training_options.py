@@ -115,9 +115,10 @@ def test_a_config_may_say_only_what_differs_from_another(settings: dict[str, Any
     (tmp_path / "lost.yaml").write_text("{extends: nowhere.yaml}")
     with pytest.raises(InputError, match="there is no configuration file .*nowhere.yaml"):
         load_config(tmp_path / "lost.yaml")
-    (tmp_path / "wrong.yaml").write_text("{extends: whole.yaml, training: 5}")
-    with pytest.raises(InputError, match="wrong.yaml: training must be a section"):
-        load_config(tmp_path / "wrong.yaml")
+    for wrong in (5, 0):
+        (tmp_path / "wrong.yaml").write_text(f"{{extends: whole.yaml, training: {wrong}}}")
+        with pytest.raises(InputError, match="wrong.yaml: training must be a section"):
+            load_config(tmp_path / "wrong.yaml")
 
 
 def test_fine_tuning_changes_only_what_it_names(settings: dict[str, Any]) -> None:
