@@ -199,13 +199,9 @@ def load_config(path: str | Path) -> RunConfig:
 
 def _over(below: Any, above: Any) -> Any:
     """Two versions of a section: the keys of both, the values of the second."""
-    return (
-        {**below, **above}
-        if isinstance(below, dict) and isinstance(above, dict)
-        else below
-        if above is None
-        else above
-    )
+    if isinstance(below, dict) and isinstance(above, dict):
+        return {**below, **above}
+    return below if above is None else above
 
 
 def _read(path: str | Path) -> dict[str, Any]:
