@@ -1,7 +1,8 @@
-"""Cuts an epoch into batches of about equal numbers of tokens, in an order that (seed, epoch) alone decides.
+"""Cuts an epoch into batches of about equal numbers of tokens, in an order that (seed, epoch) alone
+decides.
 
-Knows lengths and k; sees tokens only to pad them. Every process makes the same plan and takes its share of each step.
-"""
+Knows lengths and k; sees tokens only to pad them. Every process makes the same plan and takes its
+share of each step."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,13 @@ from datasets import Dataset
 from torch.utils.data import DataLoader
 from transformers import DataCollatorForSeq2Seq, PreTrainedTokenizerBase
 
+from hf_simultaneous.schedule import FULL, K
+
 from .data import lengths
 
 
 WHOLE_SOURCE = 1_000_000
-"""A k no source is as long as: the full sentence, in a tensor that cannot hold None."""
+"""A k no source is as long as: the full sentence, in a tensor that cannot hold a word."""
 
 Batch = dict[str, torch.Tensor]
 
@@ -27,7 +30,8 @@ Example = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class Step:
-    """The batches whose gradients make one update, and the target tokens in all of them together."""
+    """The batches whose gradients make one update, and the target tokens in all of them
+    together."""
 
     batches: list[list[Example]]
     tokens: int
@@ -37,7 +41,7 @@ class Step:
 class Draw:
     """Multi-path training: which k to draw from, and how often."""
 
-    ks: Sequence[int | None]
+    ks: Sequence[K]
     per: str
 
     def __post_init__(self) -> None:
@@ -46,7 +50,7 @@ class Draw:
 
     def choose(self, batches: list[np.ndarray], rng: np.random.Generator) -> list[list[int | None]]:
         """A k for every sentence of every batch."""
-        choices = np.array([WHOLE_SOURCE if k is None else k for k in self.ks])
+        choices = np.array([WHOLE_SOURCE if k == FULL else k for k in self.ks])
         if self.per == "batch":
             return [[int(rng.choice(choices))] * len(batch) for batch in batches]
         return [rng.choice(choices, len(batch)).tolist() for batch in batches]
@@ -75,7 +79,8 @@ class Batches:
         self.collate = DataCollatorForSeq2Seq(tokenizer, padding=True)
 
     def epoch(self, number: int) -> list[Step]:
-        """The steps of an epoch. The last is filled up with the epoch's first batches: no process is left idle."""
+        """The steps of an epoch. The last is filled up with the epoch's first batches: no process
+        is left idle."""
         rng = np.random.default_rng((self.seed, number))
         batches = self._bucket(rng)
         rng.shuffle(batches)
@@ -84,15 +89,23 @@ class Batches:
         ks: list[list[int | None]] = [[None] * len(batch) for batch in batches]
         if self.draw is not None:
             ks = self.draw.choose(batches, rng)
-        examples = [list(zip(batch.tolist(), k, strict=True)) for batch, k in zip(batches, ks, strict=True)]
+        examples = [
+            list(zip(batch.tolist(), k, strict=True)) for batch, k in zip(batches, ks, strict=True)
+        ]
         tokens = [int(self.target_lengths[batch].sum()) for batch in batches]
         share = self.batches_per_step
-        return [Step(examples[i : i + share], sum(tokens[i : i + share])) for i in range(0, len(batches), share)]
+        return [
+            Step(examples[i : i + share], sum(tokens[i : i + share]))
+            for i in range(0, len(batches), share)
+        ]
 
-    def load(self, steps: Sequence[Step], rank: int = 0, processes: int = 1) -> Iterator[list[Batch]]:
+    def load(
+        self, steps: Sequence[Step], rank: int = 0, processes: int = 1
+    ) -> Iterator[list[Batch]]:
         """Padded batches of this process, a list for each step."""
         mine = [step.batches[rank::processes] for step in steps]
-        # A generator of its own: the loader would else draw from the one dropout uses, and a resumed run would differ.
+        # A generator of its own: the loader would else draw from the one dropout uses, and a
+        # resumed run would differ.
         loader = iter(
             DataLoader(
                 self.rows,
@@ -118,7 +131,8 @@ class Batches:
 
 
 class _Rows:
-    """Rows by number, a batch of them at once: one look into the table and not one for each sentence."""
+    """Rows by number, a batch of them at once: one look into the table and not one for each
+    sentence."""
 
     def __init__(self, split: Dataset):
         self.split = split.select_columns(["input_ids", "labels"])

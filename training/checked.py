@@ -6,7 +6,7 @@ Knows types only: what the keys mean, and which values are sensible, the datacla
 import difflib
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 
@@ -20,7 +20,9 @@ class InputError(ValueError):
 def build(cls: type[Section], values: Any, where: str, section: str = "") -> Section:
     """Make a dataclass of a mapping, naming the key of whatever does not fit."""
     if not isinstance(values, Mapping):
-        raise InputError(f"{where}: {section} must be a section of keys and values; got {kind(values)}")
+        raise InputError(
+            f"{where}: {section} must be a section of keys and values; got {kind(values)}"
+        )
     check_keys(values, names(cls), where, section)
     hints = get_type_hints(cls)
     missing = [f.name for f in fields(cls) if f.name not in values and _required(f)]  # type: ignore[arg-type]
@@ -28,10 +30,15 @@ def build(cls: type[Section], values: Any, where: str, section: str = "") -> Sec
         raise InputError(f"{where}: the key {_dotted(section, missing[0])} is missing")
     arguments = {}
     for key, value in values.items():
-        if isinstance(hints[key], type) and hasattr(hints[key], "__dataclass_fields__"):
-            arguments[key] = build(hints[key], value, where, _dotted(section, key))
+        name, listed = _dotted(section, key), _listed_section(hints[key])
+        if _is_section(hints[key]):
+            arguments[key] = build(hints[key], value, where, name)
+        elif listed and isinstance(value, list) and any(isinstance(v, Mapping) for v in value):
+            arguments[key] = [
+                build(listed, entry, where, f"{name}[{index}]") for index, entry in enumerate(value)
+            ]
         else:
-            arguments[key] = checked(value, hints[key], where, _dotted(section, key))
+            arguments[key] = checked(value, hints[key], where, name)
     try:
         return cls(**arguments)
     except ValueError as error:
@@ -42,7 +49,11 @@ def check_keys(values: Mapping[str, Any], allowed: list[str], where: str, sectio
     for key in values:
         if key not in allowed:
             close = difflib.get_close_matches(str(key), allowed, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"the keys there are {', '.join(allowed)}"
+            hint = (
+                f"did you mean {close[0]!r}?"
+                if close
+                else f"the keys there are {', '.join(allowed)}"
+            )
             raise InputError(f"{where}: unknown key {_dotted(section, key)!r}; {hint}")
 
 
@@ -61,6 +72,16 @@ def number(value: Any, hint: Any) -> Any:
         except ValueError:
             return value
     return value
+
+
+def _is_section(hint: Any) -> bool:
+    return isinstance(hint, type) and is_dataclass(hint)
+
+
+def _listed_section(hint: Any) -> Any:
+    """The dataclass that a list may hold, where a hint allows such a list."""
+    lists = [part for part in _alternatives(hint) if get_origin(part) is list]
+    return next((get_args(part)[0] for part in lists if _is_section(get_args(part)[0])), None)
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
@@ -91,12 +112,24 @@ def _describe(hint: Any) -> str:
         return f"a list, each {_describe(get_args(hint)[0])}"
     if len(_alternatives(hint)) > 1:
         return " or ".join(_describe(part) for part in _alternatives(hint))
-    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", type(None): "null"}
+    words = {
+        int: "a whole number",
+        float: "a number",
+        str: "text",
+        bool: "true or false",
+        type(None): "null",
+    }
     return words.get(hint, "a section of keys and values")
 
 
 def kind(value: Any) -> str:
     return f"{value!r} ({type(value).__name__})" if value is not None else "nothing"
+
+
+def at_least(name: str, value: float | None, least: float) -> None:
+    """For the checks of a dataclass; what is not given is not checked."""
+    if value is not None and value < least:
+        raise ValueError(f"{name} must be at least {least}; got {value}")
 
 
 def names(cls: Any) -> list[str]:

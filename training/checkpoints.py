@@ -6,7 +6,7 @@ Knows files and the progress of a run; what is in the files is the business of w
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -17,6 +17,7 @@ from .checked import InputError
 
 
 MANIFEST = "manifest.json"
+PROGRESS = "progress.json"
 BESIDE = ".tmp"
 
 
@@ -37,20 +38,34 @@ class Progress:
     history: list[dict[str, Any]] = field(default_factory=list)
     seconds: float = 0.0
 
+    def last_looks(self, count: int) -> list[int]:
+        """The last steps at which there was a look at the dev set, `count` at most."""
+        return [entry["step"] for entry in self.history[max(0, len(self.history) - count) :]]
+
 
 class Checkpoints:
     """The checkpoints in a folder, `step-00000100` and so on."""
 
-    def __init__(self, folder: Path, keep: int = 2, report: Callable[[str], None] = print):
+    def __init__(
+        self,
+        folder: Path,
+        keep: int = 2,
+        report: Callable[[str], None] = print,
+        *,
+        looks: int = 0,
+    ):
+        """`looks`: so many of those at which the dev set was looked at stay, to be averaged."""
         self.folder = folder
         self.keep = keep
+        self.looks = looks
         self.report = report
 
     def path(self, step: int) -> Path:
         return self.folder / f"step-{step:08d}"
 
     def steps(self) -> list[int]:
-        """Steps there is a checkpoint of, the latest last. One that is still being written is not among them."""
+        """Steps there is a checkpoint of, the latest last. One that is still being written is not
+        among them."""
         names = [entry.name for entry in self.folder.glob("step-*") if entry.is_dir()]
         return sorted(int(name[5:]) for name in names if name[5:].isdecimal())
 
@@ -65,8 +80,8 @@ class Checkpoints:
         """Make what was written to `begin`'s folder a checkpoint, at once and for good."""
         final = self.path(progress.step)
         beside = final.with_suffix(BESIDE)
-        (beside / "progress.json").write_text(json.dumps(asdict(progress)))
-        files = sorted(file for file in beside.rglob("*") if file.is_file())
+        (beside / PROGRESS).write_text(json.dumps(asdict(progress)))
+        files = _files(beside)
         manifest = {str(file.relative_to(beside)): _digest(file) for file in files}
         (beside / MANIFEST).write_text(json.dumps(manifest))
         for file in [*files, beside / MANIFEST, beside]:
@@ -94,33 +109,60 @@ class Checkpoints:
             self.report(f"checkpoint {self.path(step)} is damaged ({fault}) and is not used")
             damaged.append(self.path(step))
         if damaged:
-            raise InputError(f"every checkpoint in {self.folder} is damaged; remove the folder to start from nothing")
+            raise InputError(
+                f"every checkpoint in {self.folder} is damaged; remove the folder to start from "
+                f"nothing"
+            )
         return None
 
     def progress(self, step: int) -> Progress:
-        return Progress(**json.loads((self.path(step) / "progress.json").read_text()))
+        return Progress(**json.loads((self.path(step) / PROGRESS).read_text()))
+
+    def intact(self, steps: Sequence[int]) -> list[int]:
+        """Those of the steps whose checkpoint can be used; the others are reported."""
+        faults = {step: self.fault(step) for step in steps}
+        for step, fault in faults.items():
+            if fault is not None:
+                self.report(f"checkpoint {self.path(step)} is damaged ({fault}) and is not used")
+        return [step for step in steps if faults[step] is None]
 
     def fault(self, step: int) -> str | None:
         """What is wrong with a checkpoint; None when every file is as it was written."""
         folder = self.path(step)
         try:
             manifest = json.loads((folder / MANIFEST).read_text())
+            files = {str(file.relative_to(folder)) for file in _files(folder)} - {MANIFEST}
+            if not isinstance(manifest, dict) or not files <= manifest.keys():
+                return f"{MANIFEST} does not list its files"
             for name, digest in manifest.items():
+                if (folder / name).exists() and not (folder / name).is_file():
+                    return f"{name} is not a file"
                 if _digest(folder / name) != digest:
                     return f"{name} has changed since it was written"
+            self.progress(step)
         except FileNotFoundError as error:
             return f"{Path(error.filename).name} is missing"
-        except ValueError:
+        except (OSError, ValueError, RecursionError):
             return f"{MANIFEST} cannot be read"
+        except TypeError:
+            return f"{PROGRESS} is not the progress of a run"
         return None
 
     def _prune(self) -> None:
-        """Keep the latest, and the best that each of those knows of."""
+        """Keep the latest, and what each of those needs: the best and the last looks it knows."""
         latest = self.steps()[-self.keep :]
-        best = {self.progress(step).best_step for step in latest}
+        needed: set[int | None] = set(latest)
+        for step in latest:
+            with suppress(OSError, ValueError, TypeError, RecursionError):  # damaged: needs nothing
+                progress = self.progress(step)
+                needed |= {progress.best_step, *progress.last_looks(self.looks)}
         for step in self.steps():
-            if step not in latest and step not in best:
+            if step not in needed:
                 shutil.rmtree(self.path(step), ignore_errors=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.is_file())
 
 
 def _digest(file: Path) -> str:

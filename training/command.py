@@ -10,7 +10,8 @@ def exit_code(
     mendable: tuple[type[Exception], ...] = (ValueError, OSError),
     interrupted: str = "the same command begins anew",
 ) -> int:
-    """Do the work: 0, or 2 where the user gave something wrong, or 130 where the user stopped it."""
+    """Do the work: 0, or 2 where the user gave something wrong, or 130 where the user stopped
+    it."""
     try:
         work()
     except mendable as error:

@@ -1,7 +1,8 @@
-"""Reads sentence pairs: aligned text files, data files, a dataset of the hub, or the generated toy pair.
+"""Reads sentence pairs: aligned text files, data files, a dataset of the hub, or the generated toy
+pair.
 
-Knows formats and their faults, which it names by file and line; knows nothing of tokens or of cleaning.
-"""
+Knows formats and their faults, which it names by file and line; knows nothing of tokens or of
+cleaning."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -11,7 +12,7 @@ from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
 from .checked import InputError
-from .options import TOY, DataOptions
+from .data_options import TOY, DataOptions, Files, Part
 from .toy import toy_splits
 
 
@@ -19,30 +20,34 @@ SPLITS = ("train", "dev", "test")
 FORMATS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
 
 
-def read_split(options: DataOptions, split: str) -> Dataset | None:
-    """The pairs of a split, as given, in columns `source` and `target`; None where the options name none."""
-    place = getattr(options, split)
+def read_files(options: DataOptions, files: Files, split: str) -> Dataset:
+    """The pairs of a split or of a part of it, as given, in columns `source` and `target`."""
     if options.dataset == TOY:
         pairs = toy_splits()[split]
         return _two_columns([pair.source for pair in pairs], [pair.target for pair in pairs])
-    if place is None:
-        return None
-    if isinstance(place, list):
-        return _read_aligned(Path(place[0]), Path(place[1]), split)
+    if isinstance(files, list):
+        return _read_aligned(Path(files[0]), Path(files[1]), split)
     if options.dataset is not None:
-        return _pick_columns(_load_hub(options, place), options, f"split {place!r} of {options.dataset}")
-    return _pick_columns(_load_file(Path(place), split), options, place)
+        return _pick_columns(
+            _load_hub(options, files), options, f"split {files!r} of {options.dataset}"
+        )
+    return _pick_columns(_load_file(Path(files), split), options, files)
 
 
 def fingerprint(options: DataOptions) -> str:
     """Changes when the data changes: by what files hold, and by name where there are none."""
-    digest = sha256(repr((options.dataset, options.subset, options.source_column, options.target_column)).encode())
+    digest = sha256(
+        repr(
+            (options.dataset, options.subset, options.source_column, options.target_column)
+        ).encode()
+    )
     if options.dataset == TOY:
         digest.update(repr(toy_splits()).encode())
     for split in SPLITS:
         place = getattr(options, split)
         digest.update(repr(place).encode())
-        for file in _files(options, place):
+        parts = options.parts if split == "train" else [Part(files=place)] if place else []
+        for file in [file for part in parts for file in _files(options, part.files)]:
             _require_file(file, split)
             with open(file, "rb") as content:
                 while chunk := content.read(1 << 20):
@@ -50,48 +55,53 @@ def fingerprint(options: DataOptions) -> str:
     return digest.hexdigest()[:16]
 
 
-def place_of(options: DataOptions, split: str, side: str, index: int) -> str:
+def place_of(options: DataOptions, files: Files, index: int) -> str:
     """Where a pair stands, in words: `dev.de line 12`."""
-    place = getattr(options, split)
-    if isinstance(place, list):
-        return f"{place[0 if side == 'source' else 1]} line {index + 1}"
-    return f"row {index + 1} of {place if options.dataset is None else f'{options.dataset} {place or split}'}"
+    if isinstance(files, list):
+        return f"{files[0]} line {index + 1}"
+    corpus = files if options.dataset in (None, files) else f"{options.dataset} {files}"
+    return f"row {index + 1} of {corpus}"
 
 
-def _files(options: DataOptions, place: str | list[str] | None) -> list[Path]:
-    if place is None or options.dataset is not None:
+def _files(options: DataOptions, files: Files) -> list[Path]:
+    if options.dataset is not None:
         return []
-    return [Path(file) for file in ([place] if isinstance(place, str) else place)]
+    return [Path(file) for file in ([files] if isinstance(files, str) else files)]
 
 
 def _require_file(file: Path, split: str) -> None:
     if not file.is_file():
-        raise InputError(f"the file {file} (data.{split}) is not there; paths are relative to {Path.cwd().name}/")
+        raise InputError(
+            f"the file {file} (data.{split}) is not there; paths are relative to {Path.cwd().name}/"
+        )
 
 
 def _read_aligned(source: Path, target: Path, split: str) -> Dataset:
     sides = []
     for file in (source, target):
         _require_file(file, split)
-        sides.append(list(_lines(file)))
+        sides.append(list(read_lines(file)))
     if len(sides[0]) != len(sides[1]):
         shorter, longer = sorted((source, target), key=lambda file: len(sides[file is target]))
         raise InputError(
-            f"{source} has {len(sides[0])} lines and {target} has {len(sides[1])}: line {min(map(len, sides)) + 1} of "
+            f"{source} has {len(sides[0])} lines and {target} has {len(sides[1])}: line "
+            f"{min(map(len, sides)) + 1} of "
             f"{longer} has no partner in {shorter}. Aligned files have the same number of lines"
         )
     return _two_columns(*sides)
 
 
-def _lines(file: Path) -> Iterator[str]:
-    """Lines end at \\n alone: text may hold other characters that Python's readers take for line ends."""
+def read_lines(file: Path) -> Iterator[str]:
+    """Lines end at \\n alone: text may hold other characters that Python's readers take for line
+    ends."""
     with open(file, "rb") as content:
         for number, line in enumerate(content, start=1):
             try:
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as error:
                 raise InputError(
-                    f"{file} line {number} is not UTF-8 (byte 0x{line[error.start]:02x} at place {error.start + 1}); "
+                    f"{file} line {number} is not UTF-8 (byte 0x{line[error.start]:02x} at place "
+                    f"{error.start + 1}); "
                     "convert the file, for example with iconv -f latin1 -t utf-8"
                 ) from None
             yield text.rstrip("\r\n")
@@ -101,24 +111,29 @@ def _load_file(file: Path, split: str) -> Dataset:
     kind = FORMATS.get(file.suffix.lower())
     if kind is None:
         raise InputError(
-            f"data.{split} is {file}: a single file ends in {', '.join(FORMATS)}; two aligned text files are a list"
+            f"data.{split} is {file}: a single file ends in {', '.join(FORMATS)}; two aligned text "
+            f"files are a list"
         )
     _require_file(file, split)
     if kind != "parquet":
-        for _ in _lines(file):
+        for _ in read_lines(file):
             pass  # names the line that is not UTF-8; the readers below do not
     options = {"delimiter": "\t"} if file.suffix.lower() == ".tsv" else {}
     try:
         return load_dataset(kind, data_files=str(file), split="train", **options)
     except (DatasetGenerationError, ValueError, OSError) as error:
-        raise InputError(f"{file} (data.{split}) cannot be read as {kind}: {error.__cause__ or error}") from None
+        raise InputError(
+            f"{file} (data.{split}) cannot be read as {kind}: {error.__cause__ or error}"
+        ) from None
 
 
 def _load_hub(options: DataOptions, split: str) -> Dataset:
     try:
         return load_dataset(options.dataset, options.subset, split=split)
     except (ValueError, OSError) as error:
-        raise InputError(f"dataset {options.dataset}, split {split!r}, cannot be loaded: {error}") from None
+        raise InputError(
+            f"dataset {options.dataset}, split {split!r}, cannot be loaded: {error}"
+        ) from None
 
 
 def _pick_columns(table: Dataset, options: DataOptions, where: str) -> Dataset:
@@ -131,17 +146,24 @@ def _pick_columns(table: Dataset, options: DataOptions, where: str) -> Dataset:
 def _column(table: Dataset, name: str, option: str, where: str) -> Sequence[str | None]:
     head, _, inner = name.partition(".")
     if head not in table.column_names:
-        raise InputError(f"{where} has no column {head!r} (data.{option}); it has {', '.join(table.column_names)}")
+        raise InputError(
+            f"{where} has no column {head!r} (data.{option}); it has "
+            f"{', '.join(table.column_names)}"
+        )
     column = table[head]
     if inner:
         nested = getattr(table.features[head], "languages", table.features[head])
         if inner not in nested:
-            raise InputError(f"{where} has no column {name!r} (data.{option}); {head} has {', '.join(nested)}")
+            raise InputError(
+                f"{where} has no column {name!r} (data.{option}); {head} has {', '.join(nested)}"
+            )
         column = [row[inner] if row else None for row in column]
     values = list(column)
     for number, value in enumerate(values, start=1):
         if not isinstance(value, str | None):
-            raise InputError(f"row {number} of {where}: column {name!r} must hold text; got {value!r}")
+            raise InputError(
+                f"row {number} of {where}: column {name!r} must hold text; got {value!r}"
+            )
     return values
 
 

@@ -1,13 +1,15 @@
-"""Makes tokenised training data of sentence pairs: cleaned, counted, checked for overlap, and cached on disk.
+"""Makes tokenised training data of sentence pairs: cleaned, counted, checked for overlap, and
+cached on disk.
 
-Knows sentences and tokens; where the pairs come from is `corpora`'s business, and how they are batched, `batches`'.
-"""
+Knows sentences and tokens; where the pairs come from is `corpora`'s business, and how they are
+batched, `batches`'."""
 
 import json
 import os
+import random
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,13 +22,15 @@ from filelock import FileLock
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from .checked import InputError
-from .corpora import SPLITS, fingerprint, place_of, read_split
+from .corpora import fingerprint, place_of, read_files
+from .data_options import TOY, DataOptions, Files, Part
 from .disk import writing
-from .options import DataOptions
+from .mixing import Pair, plain_copies, weighted
 from .tokenizer import TokenizerOptions, train_tokenizer
 
 
-FORMAT = 1  # of the cached files: raised when they change
+FORMAT = 2  # of the cached files: raised when they change
+_NOTHING = {"read": 0, "empty": 0, "duplicates": 0, "overlap": 0}
 
 
 @dataclass(frozen=True)
@@ -40,17 +44,29 @@ class Cleaning:
     too_long: int
     ratio: int
     kept: int
+    max_words: int = 0
+    not_drawn: int = 0
+    """By a weight below 1."""
+    repeated: int = 0
+    """Added, by a weight above 1."""
+    plain: int = 0
+    """Added, as plain text."""
 
     def __str__(self) -> str:
-        dropped = [f"{name.replace('_', ' ')} {count}" for name, count in asdict(self).items() if count]
-        return f"{self.kept} of {self.read} pairs kept" + "".join(
-            f", {text}" for text in dropped if text.split()[0] not in ("read", "kept")
-        )
+        counts = [
+            f", {name.replace('_', ' ')} {count}"
+            for name, count in asdict(self).items()
+            if count and name not in ("read", "kept")
+        ]
+        added = self.repeated + self.plain
+        made = f"{self.kept} pairs made of {self.read}" if added else None
+        return (made or f"{self.kept} of {self.read} pairs kept") + "".join(counts)
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Tokenised splits (`input_ids`, `labels`; dev and test with their text), their tokeniser, what was dropped."""
+    """Tokenised splits (`input_ids`, `labels`; dev and test with their text), their tokeniser, what
+    was dropped."""
 
     splits: dict[str, Dataset]
     tokenizer: PreTrainedTokenizerBase
@@ -64,9 +80,12 @@ def prepare(
     tokenizer_options: TokenizerOptions,
     tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> Corpus:
-    """Tokenised data from the cache, or made and put there; `tokenizer` stands in for one trained on the data."""
+    """Tokenised data from the cache, or made and put there; `tokenizer` stands in for one trained
+    on the data."""
     key = _key(options, tokenizer_options, tokenizer)
-    folder = Path(options.cache or Path(datasets.config.HF_DATASETS_CACHE) / "hf_simultaneous") / key
+    folder = (
+        Path(options.cache or Path(datasets.config.HF_DATASETS_CACHE) / "hf_simultaneous") / key
+    )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{folder}.lock"):  # runs that start together wait for the first of them
         if not (folder / "report.json").is_file():
@@ -79,25 +98,43 @@ def lengths(split: Dataset, column: str) -> np.ndarray:
     return np.asarray(pyarrow.compute.list_value_length(split.with_format("arrow")[:][column]))
 
 
-def _key(options: DataOptions, tokenizer_options: TokenizerOptions, tokenizer: PreTrainedTokenizerBase | None) -> str:
+def _key(
+    options: DataOptions,
+    tokenizer_options: TokenizerOptions,
+    tokenizer: PreTrainedTokenizerBase | None,
+) -> str:
     made_with = asdict(tokenizer_options) if tokenizer is None else _tokenizer_key(tokenizer)
-    cleaning = (options.max_tokens, options.max_ratio, options.drop_duplicates, options.drop_dev_overlap)
+    cleaning = (
+        options.max_tokens,
+        options.max_ratio,
+        options.drop_duplicates,
+        options.drop_dev_overlap,
+        options.max_words,
+        options.plain_share,
+        options.seed,
+    )
     text = json.dumps([FORMAT, fingerprint(options), cleaning, made_with])
     return sha256(text.encode()).hexdigest()[:16]
 
 
 def _tokenizer_key(tokenizer: PreTrainedTokenizerBase) -> str:
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    content = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab(), sort_keys=True)
+    content = (
+        backend.to_str()
+        if backend is not None
+        else json.dumps(tokenizer.get_vocab(), sort_keys=True)
+    )
     return sha256(content.encode()).hexdigest()
 
 
 def _make(
-    options: DataOptions, tokenizer_options: TokenizerOptions, tokenizer: PreTrainedTokenizerBase | None, folder: Path
+    options: DataOptions,
+    tokenizer_options: TokenizerOptions,
+    tokenizer: PreTrainedTokenizerBase | None,
+    folder: Path,
 ) -> None:
     """Written beside and renamed, so that a folder with that name is always complete."""
-    pairs = {split: read_split(options, split) for split in SPLITS}
-    texts, counts = _clean(options, {split: rows for split, rows in pairs.items() if rows is not None})
+    texts, counts = _clean(options)
     for split, rows in texts.items():
         _require_some(rows, split, counts[split])
     if tokenizer is None:
@@ -124,7 +161,9 @@ def _write(
     for split, rows in texts.items():
         encoded, dropped = _encode(rows, tokenizer, options)
         _require_some(encoded, split, counts[split] | dropped)
-        encoded.remove_columns(["source", "target"] if split == "train" else []).save_to_disk(folder / split)
+        encoded.remove_columns(["source", "target"] if split == "train" else []).save_to_disk(
+            folder / split
+        )
         report[split] = counts[split] | dropped | {"kept": len(encoded)}
     (folder / "report.json").write_text(json.dumps(report))
 
@@ -139,49 +178,89 @@ def _load(folder: Path, key: str) -> Corpus:
     )
 
 
-def _clean(options: DataOptions, pairs: dict[str, Dataset]) -> tuple[dict[str, Dataset], dict[str, dict[str, int]]]:
-    """Text of every split without empty lines, and, in training, without duplicates and what dev and test hold."""
-    held_out = {
-        pair: (split, index)
-        for split in ("dev", "test")
-        if split in pairs
-        for index, pair in enumerate(_normalised(pairs[split]))
-        if all(pair)
-    }
-    texts, counts = {}, {}
-    for split, rows in pairs.items():
-        count = {"read": len(rows), "empty": 0, "duplicates": 0, "overlap": 0}
-        kept: list[tuple[str, str]] = []
-        seen: set[tuple[str, str]] = set()
-        for index, pair in enumerate(_normalised(rows)):
-            if not all(pair):
-                count["empty"] += 1
-            elif split == "train" and pair in held_out:
-                _refuse_overlap(options, index, *held_out[pair])
-                count["overlap"] += 1
-            elif split == "train" and options.drop_duplicates and pair in seen:
-                count["duplicates"] += 1
-            else:
-                seen.add(pair)
-                kept.append(pair)
-        texts[split] = Dataset.from_dict({"source": [s for s, _ in kept], "target": [t for _, t in kept]})
-        counts[split] = count
-    return texts, counts
+@dataclass(frozen=True)
+class _HeldOut:
+    """What stands in the dev and test sets, and where: split, files, line."""
+
+    pairs: dict[Pair, tuple[str, Files, int]]
+    sources: set[str]
+
+
+def _clean(options: DataOptions) -> tuple[dict[str, Dataset], dict[str, dict[str, int]]]:
+    """Text of every split without empty lines; in training, mixed as the options say, without
+    duplicates and without what dev and test hold."""
+    texts: dict[str, Dataset] = {}
+    counts: dict[str, dict[str, int]] = {}
+    held: dict[Pair, tuple[str, Files, int]] = {}
+    for split in ("dev", "test"):
+        files = TOY if options.dataset == TOY else getattr(options, split)
+        if files is None:
+            continue
+        rows = list(_normalised(read_files(options, files, split)))
+        kept = [pair for pair in rows if all(pair)]
+        held |= {pair: (split, files, index) for index, pair in enumerate(rows) if all(pair)}
+        counts[split] = dict(_NOTHING, read=len(rows), empty=len(rows) - len(kept))
+        texts[split] = _table(kept)
+    mixed, counts["train"] = _mixed(options, _HeldOut(held, {source for source, _ in held}))
+    return {"train": _table(mixed), **texts}, counts
+
+
+def _mixed(options: DataOptions, held: _HeldOut) -> tuple[list[Pair], dict[str, int]]:
+    """The training pairs of all corpora, cleaned, weighted, and some as plain text too."""
+    count = dict(_NOTHING, max_words=0, not_drawn=0, repeated=0, plain=0)
+    seen: set[Pair] = set()
+    mixed: list[Pair] = []
+    for number, part in enumerate(options.parts):
+        kept = _kept(options, part, held, seen, count)
+        rng = random.Random(f"{options.seed} {number}")
+        given = weighted(kept, part.weight, rng)
+        more = plain_copies(given, part.plain_share or 0.0, rng)
+        count["not_drawn"] += max(0, len(kept) - len(given))
+        count["repeated"] += max(0, len(given) - len(kept))
+        count["plain"] += len(more)
+        mixed += [*given, *more]
+    return mixed, count
+
+
+def _kept(
+    options: DataOptions, part: Part, held: _HeldOut, seen: set[Pair], count: dict[str, int]
+) -> list[Pair]:
+    """Those pairs of a corpus that may be used; adds to what was seen and counted."""
+    kept: list[Pair] = []
+    for index, pair in enumerate(_normalised(read_files(options, part.files, "train"))):
+        count["read"] += 1
+        longest = max(len(side.split()) for side in pair)
+        if not all(pair):
+            count["empty"] += 1
+        elif options.drop_dev_overlap and pair[0] in held.sources:
+            count["overlap"] += 1
+        elif pair in held.pairs:
+            split, files, line = held.pairs[pair]
+            raise InputError(
+                f"{place_of(options, files, line)} ({split}) is also in the training set, at "
+                f"{place_of(options, part.files, index)}: scores on it would mean nothing. Remove "
+                f"it from either, or set data.drop_dev_overlap: true to leave such pairs out of "
+                f"training"
+            )
+        elif options.drop_duplicates and pair in seen:
+            count["duplicates"] += 1
+        elif part.max_words is not None and longest > part.max_words:
+            count["max_words"] += 1
+        else:
+            seen.add(pair)
+            kept.append(pair)
+    return kept
+
+
+def _table(pairs: Sequence[Pair]) -> Dataset:
+    return Dataset.from_dict({"source": [s for s, _ in pairs], "target": [t for _, t in pairs]})
 
 
 def _normalised(rows: Dataset) -> Iterator[tuple[str, str]]:
-    """Single spaces between words: the tokeniser would keep odd spacing, and a model would have to learn it."""
+    """Single spaces between words: the tokeniser would keep odd spacing, and a model would have to
+    learn it."""
     for source, target in zip(rows["source"], rows["target"], strict=True):
         yield " ".join((source or "").split()), " ".join((target or "").split())
-
-
-def _refuse_overlap(options: DataOptions, index: int, split: str, held_index: int) -> None:
-    if not options.drop_dev_overlap:
-        raise InputError(
-            f"{place_of(options, split, 'source', held_index)} ({split}) is also in the training set, at "
-            f"{place_of(options, 'train', 'source', index)}: scores on it would mean nothing. Remove it from either, "
-            "or set data.drop_dev_overlap: true to leave such pairs out of training"
-        )
 
 
 def _sentences(rows: Dataset) -> Iterator[str]:
@@ -189,7 +268,9 @@ def _sentences(rows: Dataset) -> Iterator[str]:
         yield from rows[column]
 
 
-def _encode(rows: Dataset, tokenizer: PreTrainedTokenizerBase, options: DataOptions) -> tuple[Dataset, dict[str, int]]:
+def _encode(
+    rows: Dataset, tokenizer: PreTrainedTokenizerBase, options: DataOptions
+) -> tuple[Dataset, dict[str, int]]:
     def encode(batch: dict[str, list[str]]) -> dict[str, list[list[int]]]:
         encoded = tokenizer(batch["source"], text_target=batch["target"], verbose=False)
         return {"input_ids": encoded["input_ids"], "labels": encoded["labels"]}
@@ -205,4 +286,7 @@ def _encode(rows: Dataset, tokenizer: PreTrainedTokenizerBase, options: DataOpti
 
 def _require_some(rows: Dataset, split: str, counts: dict[str, int]) -> None:
     if not len(rows):
-        raise InputError(f"no pair of data.{split} is left after cleaning: {counts}. Check the files and the limits")
+        raise InputError(
+            f"no pair of data.{split} is left after cleaning: {counts}. Check the files and the "
+            f"limits"
+        )

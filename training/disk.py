@@ -19,19 +19,22 @@ def require_space(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise InputError(
-            f"no disk space: {folder} has {free / 1e6:.0f} MB free and this run needs about {needed / 1e6:.0f} MB for "
+            f"no disk space: {folder} has {free / 1e6:.0f} MB free and this run needs about "
+            f"{needed / 1e6:.0f} MB for "
             "its checkpoints; free some, or give --output on another disk"
         )
 
 
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
-    """Around all that writes into `folder`: every library reports a full disk in its own way; this is ours."""
+    """Around all that writes into `folder`: every library reports a full disk in its own way; this
+    is ours."""
     try:
         yield
     except (OSError, RuntimeError, SafetensorError) as error:
         free = shutil.disk_usage(folder).free
         raise InputError(
-            f"cannot write to {folder}: {error} ({free / 1e6:.0f} MB free). What was written before is intact: with "
+            f"cannot write to {folder}: {error} ({free / 1e6:.0f} MB free). What was written "
+            f"before is intact: with "
             "more space, a run goes on with --resume"
         ) from error

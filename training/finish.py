@@ -1,4 +1,5 @@
-"""Leaves a finished run as a folder anyone can load: weights, tokeniser, a card with the facts, the facts as JSON.
+"""Leaves a finished run as a folder anyone can load: weights, tokeniser, a card with the facts, the
+facts as JSON.
 
 Knows what a checkpoint folder looks like to Hugging Face; nothing of how the model was trained.
 """
@@ -6,27 +7,29 @@ Knows what a checkpoint folder looks like to Hugging Face; nothing of how the mo
 import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from hf_simultaneous import cards, hub
+from hf_simultaneous.sharing import cards, hub
 
 from .checked import InputError
-from .scoring import Scores
+from .options import TrainedK
 
 
 FACTS = cards.TRAINING
 CHECKPOINTS = "checkpoints"
+NEEDED = {"scores", "steps", "seconds"}
+"""Facts without these are damaged."""
 
 
 @dataclass(frozen=True)
 class Facts:
     """What is known of a finished run."""
 
-    k: int | str
+    k: TrainedK
     steps: int
     best_step: int
     dev_loss: float
@@ -36,19 +39,25 @@ class Facts:
     seconds: float
     data: str
     cleaning: dict[str, str]
-    scores: dict[str, dict[str, Scores]]
-    """By split, then by policy: `wait-3`, `full`."""
+    scores: dict[str, dict[str, dict[str, Any]]]
+    """By split, then by policy (`wait-3`, `full`): what `hf-simultaneous evaluate` would write."""
     history: list[dict[str, Any]]
     config: dict[str, Any]
     stopped_early: bool = False
+    averaged: list[int] = field(default_factory=list)
+    """The steps whose mean the weights are; empty for the weights of one step."""
+    ema: float | None = None
+    """Set where the weights are an exponential mean."""
 
 
 def read_facts(folder: Path) -> dict[str, Any] | None:
-    """The facts of a finished run; None while there is none."""
+    """The facts of a finished run; None while there is none, or where they are damaged: the run
+    then finishes again from its last checkpoint."""
     try:
-        return json.loads((folder / FACTS).read_text())
-    except (FileNotFoundError, ValueError):
+        facts = json.loads((folder / FACTS).read_text())
+    except (OSError, ValueError, RecursionError):
         return None
+    return facts if isinstance(facts, dict) and facts.keys() >= NEEDED else None
 
 
 def save_finished(
@@ -58,7 +67,8 @@ def save_finished(
     facts: Facts,
     state_dict: dict[str, Any] | None = None,
 ) -> None:
-    """Write everything beside, then move it in; the facts last, because they say that the rest is there."""
+    """Write everything beside, then move it in; the facts last, because they say that the rest is
+    there."""
     beside = folder / "finished.tmp"
     shutil.rmtree(beside, ignore_errors=True)
     model.save_pretrained(beside, state_dict=state_dict)
@@ -76,6 +86,6 @@ def save_finished(
 def push(folder: Path, name: str) -> str:
     """Share a finished folder, as `hf-simultaneous push` does; returns where it is."""
     try:
-        return hub.push(hub.Request(folder=folder, repo=name))[-1]
+        return hub.push(hub.PushRequest(folder=folder, repo=name))[-1]
     except (ValueError, OSError) as error:
         raise InputError(f"{folder} is finished, but was not shared: {error}") from error

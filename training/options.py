@@ -1,4 +1,5 @@
-"""Turns a YAML file into checked options: every wrong key, type or value is named before anything is run.
+"""Turns a YAML file into checked options: every wrong key, type or value is named before anything
+is run.
 
 Knows what the options are called, not what they do: each module that uses a section describes it.
 """
@@ -6,69 +7,24 @@ Knows what the options are called, not what they do: each module that uses a sec
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 import yaml
 from huggingface_hub.errors import StrictDataclassError
 
 from hf_simultaneous import SimultaneousConfig
+from hf_simultaneous.schedule import FULL, K
 
-from .checked import InputError, build, check_keys, kind, names
+from .checked import InputError, at_least, build, check_keys, kind, names
+from .data_options import DataOptions
 from .tokenizer import SMALLEST_VOCABULARY, TokenizerOptions
 
 
-FULL = "full"
-MULTI = "multi"
-TOY = "toy"
+MULTI: Final = "multi"
+
+TrainedK: TypeAlias = K | Literal["multi"]
+"""What a run may train for: one k, full sentences, or many k at once."""
 EXTENDS = "extends"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DataOptions:
-    """Where the sentence pairs come from, and which of them are used."""
-
-    train: str | list[str] | None = None
-    """Two aligned text files `[source, target]`; or one .jsonl, .json, .csv, .tsv or .parquet file; or, with
-    `dataset`, the name of a split. Paths are relative to where the command is run."""
-    dev: str | list[str] | None = None
-    test: str | list[str] | None = None
-    dataset: str | None = None
-    """A dataset on the hub, or a folder `datasets` can load; `toy` generates one."""
-    subset: str | None = None
-    source_column: str = "source"
-    """A dot reaches into a nested column: `translation.de`."""
-    target_column: str = "target"
-    source_language: str = "de"
-    target_language: str = "en"
-    max_tokens: int = 128
-    """Pairs with more tokens than this on either side, `</s>` included, are dropped."""
-    max_ratio: float | None = None
-    """Pairs one side of which has this many times the tokens of the other are dropped."""
-    drop_duplicates: bool = True
-    drop_dev_overlap: bool = False
-    """Drop the training pairs that are in the dev or test set, instead of refusing to start."""
-    description: str | None = None
-    """What the model's card calls the data."""
-    licence: str | None = None
-    """The licence of the data, for the card."""
-    attribution: str | None = None
-    """Whom that licence asks to be named, for the card."""
-    cache: str | None = None
-    """Where tokenised data is kept; by default the cache folder of `datasets`."""
-
-    def __post_init__(self) -> None:
-        for split in ("train", "dev"):
-            if getattr(self, split) is None and self.dataset != TOY:
-                raise ValueError(f"{split} is missing: give two text files [source, target], a data file, or a split")
-        for split in ("train", "dev", "test"):
-            files = getattr(self, split)
-            if isinstance(files, list) and len(files) != 2:
-                raise ValueError(f"{split} as a list is [source file, target file]; got {len(files)} entries")
-            if isinstance(files, list) and self.dataset is not None:
-                raise ValueError(f"with dataset {self.dataset!r}, {split} is the name of a split; got a list of files")
-        _at_least("max_tokens", self.max_tokens, 2)
-        if self.max_ratio is not None:
-            _at_least("max_ratio", self.max_ratio, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,15 +40,16 @@ class TrainOptions:
     batch_tokens: int = 4096
     """A batch holds at most this many tokens on its longer side, padding included."""
     batches_per_step: int = 1
-    """Batches whose gradients make one step, over all processes: each process takes its share of them, one after the
-    other. The same config is therefore the same training on one process or several."""
+    """Batches whose gradients make one step, over all processes: each process takes its share of
+    them, one after the other. The same config is therefore the same training on one process or
+    several."""
     adam_beta2: float = 0.98
     weight_decay: float = 0.0
     clip_norm: float | None = 1.0
     precision: Literal["auto", "no", "bf16", "fp16"] = "auto"
     """`auto` is bf16 on GPUs that have it, and full precision everywhere else."""
-    multi_ks: list[int | None] = field(default_factory=lambda: [*range(1, 11), None])
-    """The k that `--k multi` draws from; null is the full sentence."""
+    multi_ks: list[int | Literal["full"]] = field(default_factory=lambda: [*range(1, 11), FULL])
+    """The k that `--k multi` draws from; `full` is the full sentence."""
     multi_draw: Literal["sentence", "batch"] = "sentence"
     evaluate_every: int = 500
     """Steps between two looks at the dev loss; a checkpoint follows each."""
@@ -103,6 +60,18 @@ class TrainOptions:
     checkpoint_every: int | None = None
     """Steps between further checkpoints."""
     keep_checkpoints: int = 2
+    average: int | None = None
+    """At the end, try the mean of the weights at the last so many looks. Of the last weights, the
+    best ones, this mean and that of `ema`, those with the lowest dev loss become the model."""
+    ema: float | None = None
+    """At the end, try a mean of all weights there were, older ones counting less by this factor a
+    step: 0.999 remembers about a thousand steps."""
+    r_drop: float | None = None
+    """Each batch goes twice through the model, with other dropout; this times the divergence
+    between the two predictions (R-Drop, Liang et al. 2021) is added to the loss. A step takes
+    twice as long."""
+    freeze_encoder: bool = False
+    """Train the decoder only, embeddings excluded: members of a set then share their encoder."""
     patience: int | None = None
     """Stop after so many looks at the dev loss without a new best."""
     log_every: int = 20
@@ -110,20 +79,43 @@ class TrainOptions:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        counts = ["max_steps", "batch_tokens", "batches_per_step", "evaluate_every", "keep_checkpoints", "log_every"]
-        for name in [*counts, "score_every", "score_sentences", "checkpoint_every", "patience"]:
+        counts = [
+            "max_steps",
+            "batch_tokens",
+            "batches_per_step",
+            "evaluate_every",
+            "keep_checkpoints",
+            "log_every",
+        ]
+        optional = [
+            "score_every",
+            "score_sentences",
+            "checkpoint_every",
+            "patience",
+            "average",
+        ]
+        for name in [*counts, *optional]:
             if getattr(self, name) is not None:
-                _at_least(name, getattr(self, name), 1)
+                at_least(name, getattr(self, name), 1)
         for name in ("warmup_steps", "weight_decay", "seed"):
-            _at_least(name, getattr(self, name), 0)
+            at_least(name, getattr(self, name), 0)
         if self.learning_rate <= 0:
             raise ValueError(f"learning_rate must be above 0; got {self.learning_rate}")
         if not 0 < self.adam_beta2 < 1:
             raise ValueError(f"adam_beta2 must lie between 0 and 1; got {self.adam_beta2}")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise ValueError(f"ema must lie between 0 and 1, or be null; got {self.ema}")
+        if self.r_drop is not None and self.r_drop <= 0:
+            raise ValueError(f"r_drop must be above 0, or null for none; got {self.r_drop}")
         if self.clip_norm is not None and self.clip_norm <= 0:
-            raise ValueError(f"clip_norm must be above 0, or null for no clipping; got {self.clip_norm}")
-        if not self.multi_ks or any(k is not None and k < 1 for k in self.multi_ks):
-            raise ValueError(f"multi_ks lists k of 1 or more, and null for the full sentence; got {self.multi_ks}")
+            raise ValueError(
+                f"clip_norm must be above 0, or null for no clipping; got {self.clip_norm}"
+            )
+        if not self.multi_ks or any(k != FULL and k < 1 for k in self.multi_ks):
+            raise ValueError(
+                f"multi_ks lists k of 1 or more, and full for the full sentence; got "
+                f"{self.multi_ks}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,11 +124,15 @@ class SetOptions:
 
     ks: list[int] = field(default_factory=lambda: list(range(1, 11)))
     base: Literal["none", "full", "multi", "full-multi"] = "full"
-    """The model trained first, which all others start from; `none`: each starts from nothing, as the paper's do.
-    `full-multi` trains one for full sentences; from it, in a second round, another and one for all k at once; and the
-    others from that."""
+    """The model trained first, which all others start from; `none`: each starts from nothing, as
+    the paper's do. `full-multi` trains one for full sentences; from it, in a second round, another
+    and one for all k at once; and the others from that."""
+    bases: int = 1
+    """So many bases, from seeds of their own; the k start from them in turn, so that neighbours,
+    which an ensemble averages, have nothing in common but the data."""
     first_threshold: float = 0.8
-    """The confidence asked for at the smallest k; it falls in a line to `last_threshold` at the largest."""
+    """The confidence asked for at the smallest k; it falls in a line to `last_threshold` at the
+    largest."""
     last_threshold: float = 0.0
     k_max: int | None = None
     """The largest k of the policy; by default the largest of `ks`, and never below it."""
@@ -148,8 +144,15 @@ class SetOptions:
     def __post_init__(self) -> None:
         if not self.ks or len(set(self.ks)) < len(self.ks) or min(self.ks) < 1:
             raise ValueError(f"ks lists different k of 1 or more; got {self.ks}")
+        if self.bases < 1 or (self.bases > 1 and self.base == "none"):
+            raise ValueError(
+                f"bases must be at least 1, and above 1 there must be a base; got {self.bases} "
+                f"with base: {self.base}"
+            )
         if self.k_max is not None and self.k_max < max(self.ks):
-            raise ValueError(f"k_max must reach the largest of ks, {max(self.ks)}; got {self.k_max}")
+            raise ValueError(
+                f"k_max must reach the largest of ks, {max(self.ks)}; got {self.k_max}"
+            )
         for name in ("first_threshold", "last_threshold"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} is a probability; got {getattr(self, name)}")
@@ -165,30 +168,34 @@ class RunConfig:
     model: dict[str, Any] = field(default_factory=dict)
     """`preset`, and fields of `SimultaneousConfig` that differ from it."""
     wait_k_model: dict[str, Any] = field(default_factory=dict)
-    """Keys of `model` that change for every k but full sentences: a bidirectional model may lend its weights to causal
-    ones, which need a fraction of the time to decode."""
+    """Keys of `model` that change for every k but full sentences: a bidirectional model may lend
+    its weights to causal ones, which need a fraction of the time to decode."""
     finetune: dict[str, Any] = field(default_factory=dict)
     """Keys of `training` that change when a run starts from another model (`--init-from`)."""
     second_round: dict[str, Any] = field(default_factory=dict)
     """Keys of `training` that change further where that run is for full sentences or for all k."""
     set: SetOptions = field(default_factory=SetOptions)
 
-    def for_run(self, k: int | str, *, init_from: str | None, seed: int | None) -> "RunConfig":
-        """The options of one run: those of its k, and those for fine-tuning where there is a model to start from."""
+    def for_run(self, k: TrainedK, *, init_from: str | None, seed: int | None) -> "RunConfig":
+        """The options of one run: those of its k, and those for fine-tuning where there is a model
+        to start from."""
         model = self.model if k == FULL else {**self.model, **self.wait_k_model}
         changes = dict(self.finetune) if init_from else {}
         if init_from and k in (FULL, MULTI):
             changes |= self.second_round
         if seed is not None:
             changes["seed"] = seed
-        return replace(self, model=model, wait_k_model={}, training=replace(self.training, **changes))
+        return replace(
+            self, model=model, wait_k_model={}, training=replace(self.training, **changes)
+        )
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
 
 def load_config(path: str | Path) -> RunConfig:
-    """Read and check a configuration file; with `extends: FILE`, a file beside it, it says only what differs there."""
+    """Read and check a configuration file; with `extends: FILE`, a file beside it, it says only
+    what differs there."""
     values = _read(path)
     extended = values.pop(EXTENDS, None)
     if extended is not None:
@@ -208,13 +215,17 @@ def _read(path: str | Path) -> dict[str, Any]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"there is no configuration file {path}; those that ship are in training/configs") from None
+        raise InputError(
+            f"there is no configuration file {path}; those that ship are in training/configs"
+        ) from None
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InputError(f"{path} is not YAML: {error}") from None
     if not isinstance(values, dict):
-        raise InputError(f"{path} must hold the sections {', '.join(names(RunConfig))}; got {kind(values)}")
+        raise InputError(
+            f"{path} must hold the sections {', '.join(names(RunConfig))}; got {kind(values)}"
+        )
     return values
 
 
@@ -235,15 +246,18 @@ def parse_config(values: Mapping[str, Any], where: str) -> RunConfig:
 
 
 def model_config(model: Mapping[str, Any], **fixed: Any) -> SimultaneousConfig:
-    """The model's configuration: a preset, what the `model` section changes, and what the run itself fixes."""
+    """The model's configuration: a preset, what the `model` section changes, and what the run
+    itself fixes."""
     changes = {"preset": "tiny", **model, **fixed}
     return SimultaneousConfig.preset(changes.pop("preset"), **changes)
 
 
-def parse_k(text: str) -> int | str:
+def parse_k(text: str) -> TrainedK:
     """`--k`: a number, `full` or `multi`."""
-    if text in (FULL, MULTI):
-        return text
+    if text == FULL:
+        return FULL
+    if text == MULTI:
+        return MULTI
     if not text.isdecimal() or int(text) < 1:
         raise InputError(f"--k is a number of 1 or more, {FULL!r} or {MULTI!r}; got {text!r}")
     return int(text)
@@ -259,16 +273,17 @@ def parse_ks(text: str) -> list[int]:
 
 
 def _check_model(model: Mapping[str, Any], where: str, section: str) -> None:
-    # The vocabulary, k and special tokens are the run's own; what transformers does not know it would ignore.
-    fixed = {"vocab_size", "decoder_vocab_size", "wait_k", *(f"{t}_token_id" for t in ("pad", "bos", "eos"))}
+    # The vocabulary, k and special tokens are the run's own; what transformers does not know it
+    # would ignore.
+    fixed = {
+        "vocab_size",
+        "decoder_vocab_size",
+        "wait_k",
+        *(f"{t}_token_id" for t in ("pad", "bos", "eos")),
+    }
     allowed = [f.name for f in fields(SimultaneousConfig) if f.name not in fixed]
     check_keys(model, ["preset", *allowed], where, section)
     try:
         model_config(model, vocab_size=SMALLEST_VOCABULARY)
     except (ValueError, StrictDataclassError) as error:
         raise InputError(f"{where}: {section}: {' '.join(str(error).split())}") from None
-
-
-def _at_least(name: str, value: float, least: float) -> None:
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}; got {value}")

@@ -1,4 +1,5 @@
-"""Puts a set into the package, where it is what a newcomer translates with: weights, tokeniser and card, no code.
+"""Puts a set into the package, where it is what a newcomer translates with: weights, tokeniser and
+card, no code.
 
     python -m training.ship --set runs/tatoeba/set
 
@@ -14,22 +15,27 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hf_simultaneous import AdaptiveWaitKGenerator
-from hf_simultaneous.doctor import BUILTIN
+from hf_simultaneous.sets import BUILTIN
 
 from .checked import InputError
 from .command import exit_code
 
 
 LIMIT = 16 * 2**20
-# The code a shared set brings along is the package's own; the facts of a run are in the card, without their paths.
+# The code a shared set brings along is the package's own; the facts of a run are in the card,
+# without their paths.
 LEFT_OUT = ("training.json", "dev_grid.json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m training.ship", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m training.ship", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--set", required=True, type=Path, help="a folder with a set and its card")
-    parser.add_argument("--to", type=Path, default=BUILTIN, help="by default the place in the package")
+    parser.add_argument(
+        "--to", type=Path, default=BUILTIN, help="by default the place in the package"
+    )
     given = parser.parse_args(arguments)
     return exit_code(lambda: print(ship(given.set, given.to)))
 
@@ -37,10 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def ship(folder: Path, to: Path) -> str:
     """Copy the set, see that it loads, and only then put it in the place of the old one."""
     if not (folder / "README.md").is_file():
-        raise InputError(f"{folder} has no card; write one with hf-simultaneous card {folder} --facts FILE")
+        raise InputError(
+            f"{folder} has no card; write one with hf-simultaneous card {folder} --facts FILE"
+        )
     weights = sum(path.stat().st_size for path in folder.rglob("*.safetensors"))
     if weights > LIMIT:
-        raise InputError(f"the weights in {folder} are {weights:,} bytes; a package takes at most {LIMIT:,}")
+        raise InputError(
+            f"the weights in {folder} are {weights:,} bytes; a package takes at most {LIMIT:,}"
+        )
     with tempfile.TemporaryDirectory(dir=to.parent) as place:
         beside = Path(place) / to.name
         _copy(folder, beside)
@@ -58,7 +68,11 @@ def _copy(folder: Path, to: Path) -> None:
             shutil.copyfile(path, target)  # not its permissions: everyone may read what ships
     for path in to.rglob("config.json"):
         config = json.loads(path.read_text(encoding="utf-8"))
-        kept = {key: value for key, value in config.items() if key not in ("auto_map", "custom_pipelines")}
+        kept = {
+            key: value
+            for key, value in config.items()
+            if key not in ("auto_map", "custom_pipelines")
+        }
         path.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
 
 

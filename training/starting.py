@@ -1,4 +1,5 @@
-"""Makes what a run starts from: its folder, its tokeniser and its model, new or taken from another checkpoint.
+"""Makes what a run starts from: its folder, its tokeniser and its model, new or taken from another
+checkpoint.
 
 Knows checkpoints as they are stored; nothing of how training goes on from them.
 """
@@ -27,32 +28,58 @@ RUN = "run.json"
 TOKENIZER_FILES = ("tokenizer.json", "source.spm", "vocab.json")
 # What may differ from the checkpoint a run starts from; everything else shapes the weights.
 FREE = (
-    *("dropout", "attention_dropout", "activation_dropout", "encoder_layerdrop", "decoder_layerdrop"),
+    *(
+        "dropout",
+        "attention_dropout",
+        "activation_dropout",
+        "encoder_layerdrop",
+        "decoder_layerdrop",
+    ),
     *("catchup", "encoder_attention", "label_smoothing", "init_std"),
 )
 # A run may be resumed with other values of these: they do not change what a step does.
 LOOSE = re.compile(
     r"config\.(set\..*|finetune\..*|second_round\..*|data\.(cache|description|licence|attribution)"
-    r"|training\.(max_steps|log_every|tracker|keep_checkpoints|patience|score_every|score_sentences))"
+    r"|training\.(max_steps|log_every|tracker|keep_checkpoints|average|patience|score_every|score_sentences))"
 )
 
 
 def check_folder(folder: Path, identity: dict[str, Any], resume: bool) -> None:
-    """Refuse a folder that holds something else, or this very run where it is not to go on. Changes nothing."""
+    """Refuse a folder that holds something else, or this very run where it is not to go on. Changes
+    nothing."""
     if not folder.exists() or not any(folder.iterdir()):
         return
     if not (folder / RUN).is_file():
-        raise InputError(f"--output {folder} holds files that are not a run of this script; give an empty folder")
+        raise InputError(
+            f"--output {folder} holds files that are not a run of this script; give an empty folder"
+        )
     if not any((folder / CHECKPOINTS).glob("step-*")) and not (folder / FACTS).exists():
         return  # it ended before there was anything to lose
     if not resume:
-        raise InputError(f"--output {folder} holds a run already; go on with --resume, or give another folder")
-    different = _differences(json.loads((folder / RUN).read_text()), json.loads(json.dumps(identity)))
+        raise InputError(
+            f"--output {folder} holds a run already; go on with --resume, or give another folder"
+        )
+    different = _differences(read_run(folder), json.loads(json.dumps(identity)))
     if different:
         raise InputError(
-            f"--output {folder} holds another run: {different[0]}. Resume with what it was started with, "
+            f"--output {folder} holds another run: {different[0]}. Resume with what it was started "
+            f"with, "
             "or give another folder"
         )
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """What a run was started with."""
+    try:
+        identity = json.loads((folder / RUN).read_text())
+    except (OSError, ValueError, RecursionError):
+        identity = None
+    if not isinstance(identity, dict) or not isinstance(identity.get("config"), dict):
+        raise InputError(
+            f"{folder / RUN} is damaged, so nobody can tell which run this is; give another "
+            f"folder, or remove this one to start from nothing"
+        )
+    return identity
 
 
 @contextmanager
@@ -63,7 +90,9 @@ def claimed(folder: Path, identity: dict[str, Any]) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise InputError(f"another process is training into {folder}; wait for it or end it first") from None
+        raise InputError(
+            f"another process is training into {folder}; wait for it or end it first"
+        ) from None
     try:
         (folder / RUN).write_text(json.dumps(identity, indent=2))
         yield
@@ -77,7 +106,9 @@ def _differences(before: dict[str, Any], now: dict[str, Any], path: str = "") ->
         name, old, new = f"{path}{key}", before.get(key), now.get(key)
         if isinstance(old, dict) and isinstance(new, dict):
             found += _differences(old, new, f"{name}.")
-        elif old != new and (key in before or new) and not LOOSE.fullmatch(name):  # an option that came later is off
+        elif (
+            old != new and (key in before or new) and not LOOSE.fullmatch(name)
+        ):  # an option that came later is off
             found.append(f"{name.removeprefix('config.')} was {old!r} and is now {new!r}")
     return found
 
@@ -107,29 +138,38 @@ def make_model(
     positions = model.config.max_position_embeddings
     if positions < config.data.max_tokens:
         raise InputError(
-            f"data.max_tokens is {config.data.max_tokens}, but the model has {positions} positions; lower it, or "
+            f"data.max_tokens is {config.data.max_tokens}, but the model has {positions} "
+            f"positions; lower it, or "
             "raise model.max_position_embeddings"
         )
     return model
 
 
-def _new(config: RunConfig, wait_k: int | None, tokenizer: PreTrainedTokenizerBase) -> SimultaneousMTModel:
-    ids = {f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")}
+def _new(
+    config: RunConfig, wait_k: int | None, tokenizer: PreTrainedTokenizerBase
+) -> SimultaneousMTModel:
+    ids = {
+        f"{name}_token_id": getattr(tokenizer, f"{name}_token_id") for name in ("pad", "bos", "eos")
+    }
     ids["decoder_start_token_id"] = tokenizer.pad_token_id
-    model = SimultaneousMTModel(model_config(config.model, vocab_size=len(tokenizer), wait_k=wait_k, **ids))
+    model = SimultaneousMTModel(
+        model_config(config.model, vocab_size=len(tokenizer), wait_k=wait_k, **ids)
+    )
     _spread_embeddings(model)
     # Without a limit of its own, `generate` would stop after 20 tokens.
-    model.generation_config = GenerationConfig(max_length=model.config.max_position_embeddings, **ids)
+    model.generation_config = GenerationConfig(
+        max_length=model.config.max_position_embeddings, **ids
+    )
     return model
 
 
 @torch.no_grad()
 def _spread_embeddings(model: SimultaneousMTModel) -> None:
-    """Embeddings that enter the first layer with variance 1, however small `init_std` makes the layers.
+    """Embeddings that enter the first layer with variance 1, however small `init_std` makes the
+    layers.
 
-    Marian has one `init_std` for both. Its layers are normalised after each block and learn soonest from a small one;
-    embeddings as small would be drowned by the positions added to them.
-    """
+    Marian has one `init_std` for both. Its layers are normalised after each block and learn soonest
+    from a small one; embeddings as small would be drowned by the positions added to them."""
     if model.config.scale_embedding:
         table = model.get_input_embeddings().weight
         table.normal_(std=model.config.d_model**-0.5)
@@ -138,7 +178,10 @@ def _spread_embeddings(model: SimultaneousMTModel) -> None:
 
 def _load(config: RunConfig, wait_k: int | None, init_from: str) -> SimultaneousMTModel:
     if Path(init_from).is_dir() and not (Path(init_from) / "config.json").is_file():
-        raise InputError(f"--init-from {init_from} holds no config.json; give a folder that from_pretrained can load")
+        raise InputError(
+            f"--init-from {init_from} holds no config.json; give a folder that from_pretrained can "
+            f"load"
+        )
     try:
         settings = SimultaneousConfig.from_pretrained(init_from)
     except (OSError, ValueError) as error:
@@ -147,23 +190,35 @@ def _load(config: RunConfig, wait_k: int | None, init_from: str) -> Simultaneous
         if key in FREE:
             setattr(settings, key, value)
         elif key != "preset" and getattr(settings, key) != value:
-            raise InputError(f"model.{key} is {value!r} in the config, but {getattr(settings, key)!r} in {init_from}")
+            raise InputError(
+                f"model.{key} is {value!r} in the config, but {getattr(settings, key)!r} in "
+                f"{init_from}"
+            )
     settings.wait_k = wait_k
     # transformers would keep a checkpoint's half precision, in which Adam's small steps are lost.
     return SimultaneousMTModel.from_pretrained(init_from, config=settings, dtype=torch.float32)
 
 
 def _not_loaded(init_from: str, error: Exception) -> InputError:
-    return InputError(f"--init-from {init_from} cannot be loaded: {error}. Give a folder, or a model on the hub")
+    return InputError(
+        f"--init-from {init_from} cannot be loaded: {error}. Give a folder, or a model on the hub"
+    )
 
 
-def _check_tokenizer(model: SimultaneousMTModel, tokenizer: PreTrainedTokenizerBase, init_from: str) -> None:
+def _check_tokenizer(
+    model: SimultaneousMTModel, tokenizer: PreTrainedTokenizerBase, init_from: str
+) -> None:
     settings = model.config
-    same = (tokenizer.pad_token_id, tokenizer.eos_token_id) == (settings.pad_token_id, settings.eos_token_id)
+    same = (tokenizer.pad_token_id, tokenizer.eos_token_id) == (
+        settings.pad_token_id,
+        settings.eos_token_id,
+    )
     if len(tokenizer) > settings.vocab_size or not same:
         raise InputError(
-            f"the tokeniser ({len(tokenizer)} tokens, pad {tokenizer.pad_token_id}, eos {tokenizer.eos_token_id}) "
-            f"does not fit the model in {init_from} ({settings.vocab_size} tokens, pad {settings.pad_token_id}, eos "
+            f"the tokeniser ({len(tokenizer)} tokens, pad {tokenizer.pad_token_id}, eos "
+            f"{tokenizer.eos_token_id}) "
+            f"does not fit the model in {init_from} ({settings.vocab_size} tokens, pad "
+            f"{settings.pad_token_id}, eos "
             f"{settings.eos_token_id}); put the model's own tokeniser into that folder"
         )
 
@@ -177,10 +232,9 @@ def bytes_needed(model: torch.nn.Module, keep: int) -> int:
 def keep_freed_memory() -> None:
     """On Linux, let the allocator keep the memory of one step for the next.
 
-    The scores over the vocabulary take tens of megabytes, which malloc returns to the system after every use; getting
-    them back page by page costs a quarter of the time of training a small model on a CPU, and a tenth of decoding with
-    many. Changes no result.
-    """
+    The scores over the vocabulary take tens of megabytes, which malloc returns to the system after
+    every use; getting them back page by page costs a quarter of the time of training a small model
+    on a CPU, and a tenth of decoding with many. Changes no result."""
     if sys.platform != "linux":
         return
     libc = ctypes.CDLL(None)

@@ -1,15 +1,25 @@
-"""Generates a small language pair in which waiting pays: German whose verb comes last, English that needs it early.
+"""Generates a small language pair in which waiting pays: German whose verb comes last, English that
+needs it early.
 
 Knows its own grammar only; the sentences are the data set `toy` of a configuration.
 
-    der alte Mann hat den Hund im Garten gesucht   ->   the old man has looked for the dog in the garden
+    der alte Mann hat den Hund im Garten gesucht   ->   the old man has looked for the dog in the
+    garden
 
-The verb can be guessed from its subject two times out of three, so that a model that waits less is sometimes right,
-and knows when it is likely to be.
+The verb can be guessed from its subject two times out of three, so that a model that waits less is
+sometimes right, and knows when it is likely to be.
+
+    python -m training.toy --output runs/toy    # the dev and test sentences as text files
 """
 
+import argparse
 import random
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from .command import exit_code
 
 
 # Gender, German, English.
@@ -27,7 +37,13 @@ NOUNS = (
     ("f", "Tasche", "bag"),
     ("n", "Bild", "picture"),
 )
-ADJECTIVES = (("alt", "old"), ("klein", "small"), ("rot", "red"), ("neu", "new"), ("schön", "beautiful"))
+ADJECTIVES = (
+    ("alt", "old"),
+    ("klein", "small"),
+    ("rot", "red"),
+    ("neu", "new"),
+    ("schön", "beautiful"),
+)
 VERBS = (
     ("gesehen", "seen"),
     ("gesucht", "looked for"),
@@ -74,6 +90,25 @@ def toy_splits(seed: int = 1) -> dict[str, list[Pair]]:
     return {"train": pairs[:6000], "dev": pairs[6000:6200], "test": pairs[6200:]}
 
 
+def write_splits(folder: Path) -> None:
+    """Dev and test sentences as dev.de, dev.en, test.de and test.en."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("dev", "test"):
+        pairs = toy_splits()[name]
+        for ending, lines in (("de", [p.source for p in pairs]), ("en", [p.target for p in pairs])):
+            (folder / f"{name}.{ending}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.toy", description="Write the toy pair's dev and test sentences."
+    )
+    parser.add_argument("--output", required=True, type=Path, help="folder for the four files")
+    given = parser.parse_args(arguments)
+    return exit_code(lambda: write_splits(given.output))
+
+
 def _sentence(rng: random.Random) -> Pair:
     actor, thing = rng.sample(range(len(NOUNS)), 2)
     usual = VERBS[actor % len(VERBS)]
@@ -98,3 +133,7 @@ def _phrase(rng: random.Random, noun: int, role: str) -> tuple[str, str]:
 
 def _join(words: list[str]) -> str:
     return " ".join(word for word in words if word)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

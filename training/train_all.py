@@ -1,9 +1,10 @@
-"""Trains a whole set: a first model, then one for each k from it, and leaves them as one set that loads.
+"""Trains a whole set: a first model, then one for each k from it, and leaves them as one set that
+loads.
 
     python -m training.train_all --config training/configs/toy.yaml --output runs/toy --ks 1,3,5
 
-Knows which runs there are and what each needs; a run itself is a process of `train_wait_k`, with a log of its own.
-"""
+Knows which runs there are and what each needs; a run itself is a process of `train_wait_k`, with a
+log of its own."""
 
 import argparse
 import os
@@ -23,27 +24,32 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoTokenizer
 
 from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousMTModel, linear_thresholds
-from hf_simultaneous.cards import hand_edited, write_card
-from hf_simultaneous.sets import member_folder
+from hf_simultaneous.schedule import FULL, K
+from hf_simultaneous.sets import member_folder, policy_name
+from hf_simultaneous.sharing.cards import hand_edited, write_card
 
 from .checked import InputError
 from .command import exit_code
 from .data import prepare
 from .finish import FACTS, read_facts
-from .options import FULL, MULTI, RunConfig, load_config, parse_ks
+from .options import MULTI, RunConfig, TrainedK, load_config, parse_ks
 
 
 SET = "set"
 FIRST = "first"
+SEEDS_APART = 1000
+"""Between the seeds of two bases: more than any k."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One model: the name of its folder, its k, and the name of the model it starts from."""
+    """One model: the name of its folder, its k, the name of the model it starts from, and which of
+    the bases it belongs to, counted from 0."""
 
     name: str
-    k: int | str
+    k: TrainedK
     start: str | None = None
+    origin: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,29 +70,65 @@ class Plan:
     @property
     def bases(self) -> list[Job]:
         """What is trained before the others, one after another."""
+        return [job for number in range(self.config.set.bases) for job in self._base(number)]
+
+    def _base(self, number: int) -> list[Job]:
+        """One base, with what it needs; each has weights of its own from the very start."""
         base = self.config.set.base
-        if base == "full-multi":
-            return [Job(FIRST, FULL), Job(FULL, FULL, FIRST), Job(MULTI, MULTI, FIRST)]
-        return [] if base == "none" else [Job(base, base)]
+        if base == "none":
+            return []
+        name = _numbered(base, number)
+        if base != "full-multi":
+            return [Job(name, base, None, number)]
+        first, multi = _numbered(FIRST, number), _numbered(MULTI, number)
+        full = [Job(FULL, FULL, first, number)] if number == 0 else []
+        return [Job(first, FULL, None, number), *full, Job(multi, MULTI, first, number)]
 
     @property
     def members(self) -> list[Job]:
-        """What starts from the last base: every k, and full sentences where no base is for them already."""
-        base = self.bases[-1].name if self.bases else None
-        ks = [Job(f"wait-{k}", k, base) for k in self.ks]
-        return ks if FULL in [job.name for job in self.bases] else [*ks, Job(FULL, FULL, base)]
+        """What starts from a base: every k, each from the next one, and full sentences where no
+        base is for them already."""
+        options = self.config.set
+        last = MULTI if options.base == "full-multi" else options.base
+        ks = []
+        for index, k in enumerate(self.ks):
+            origin = index % options.bases
+            start = None if options.base == "none" else _numbered(last, origin)
+            ks.append(Job(policy_name(k), k, start, origin))
+        start = None if options.base == "none" else last
+        return ks if FULL in [job.name for job in self.bases] else [*ks, Job(FULL, FULL, start)]
 
     def command(self, job: Job, processes: int) -> list[str]:
         """The process that trains a model."""
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
         start = ["--init-from", str(self.output / job.start)] if job.start is not None else []
-        # Each k sees the data in another order: what members of an ensemble have in common, averaging cannot mend.
+        # Each k sees the data in another order: what members of an ensemble have in common,
+        # averaging cannot mend.
         seed = self.config.training.seed + (job.k if isinstance(job.k, int) else 0)
+        seed += SEEDS_APART * job.origin
         return [
-            *(sys.executable, *(launcher if processes > 1 else []), "-m", "training.train_wait_k", "--resume"),
-            *("--config", self.config_file, "--k", str(job.k), "--output", str(self.output / job.name), *start),
+            *(
+                sys.executable,
+                *(launcher if processes > 1 else []),
+                "-m",
+                "training.train_wait_k",
+                "--resume",
+            ),
+            *(
+                "--config",
+                self.config_file,
+                "--k",
+                str(job.k),
+                "--output",
+                str(self.output / job.name),
+                *start,
+            ),
             *("--seed", str(seed)),
         ]
+
+
+def _numbered(name: str, number: int) -> str:
+    return name if number == 0 else f"{name}-{number + 1}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -100,12 +142,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> Plan:
-    parser = argparse.ArgumentParser(prog="python -m training.train_all", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m training.train_all", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--config", required=True, help="a YAML file, see training/configs")
-    parser.add_argument("--output", required=True, type=Path, help="one folder for each model, and the set in 'set'")
+    parser.add_argument(
+        "--output", required=True, type=Path, help="one folder for each model, and the set in 'set'"
+    )
     parser.add_argument("--ks", help="such as 1,3,5; by default those of the config")
-    parser.add_argument("--resume", action="store_true", help="skip what is finished, go on with what is not")
-    parser.add_argument("--jobs", type=int, default=_devices(), help="models at once; by default one per GPU or core")
+    parser.add_argument(
+        "--resume", action="store_true", help="skip what is finished, go on with what is not"
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=_devices(),
+        help="models at once; by default one per GPU or core",
+    )
     given = parser.parse_args(arguments)
     config = load_config(given.config)
     return Plan(
@@ -121,9 +174,13 @@ def parse(arguments: Sequence[str] | None) -> Plan:
 def train_all(plan: Plan) -> Path:
     """Train what is missing; returns the folder of the set."""
     if not plan.resume and plan.output.exists() and any(plan.output.iterdir()):
-        raise InputError(f"--output {plan.output} is not empty; go on with --resume, or give another folder")
+        raise InputError(
+            f"--output {plan.output} is not empty; go on with --resume, or give another folder"
+        )
     plan.output.mkdir(parents=True, exist_ok=True)
-    prepare(plan.config.data, plan.config.tokenizer)  # bad data is named here, and not in the log of every model
+    prepare(
+        plan.config.data, plan.config.tokenizer
+    )  # bad data is named here, and not in the log of every model
     for base in plan.bases:
         _train(plan, base, processes=_shares(plan))
     failures = _train_members(plan)
@@ -133,7 +190,8 @@ def train_all(plan: Plan) -> Path:
 
 
 def _train_members(plan: Plan) -> list[str]:
-    """All that starts from the last base, some at once; what went wrong with any, so that the others go on."""
+    """All that starts from the last base, some at once; what went wrong with any, so that the
+    others go on."""
     slots: Queue[int] = Queue()
     for slot in range(plan.jobs):
         slots.put(slot)
@@ -150,8 +208,12 @@ def _train_members(plan: Plan) -> list[str]:
 
     with ThreadPoolExecutor(plan.jobs) as pool:
         try:
-            return [failure for failure in pool.map(train_in_slot, plan.members) if failure is not None]
-        except KeyboardInterrupt:  # it reaches the processes too; here only what has not begun is to be called off
+            return [
+                failure for failure in pool.map(train_in_slot, plan.members) if failure is not None
+            ]
+        except (
+            KeyboardInterrupt
+        ):  # it reaches the processes too; here only what has not begun is to be called off
             pool.shutdown(cancel_futures=True)
             raise
 
@@ -166,7 +228,9 @@ def _train(plan: Plan, job: Job, *, processes: int = 1, gpu: int | None = None) 
     print(f"{job.name}: training, see {log}", flush=True)
     with open(log, "a") as lines:
         settings = _settings(plan, job, processes, gpu)
-        code = subprocess.run(plan.command(job, processes), stdout=lines, stderr=lines, env=settings).returncode
+        code = subprocess.run(
+            plan.command(job, processes), stdout=lines, stderr=lines, env=settings
+        ).returncode
     facts = read_facts(plan.output / job.name)
     if code or facts is None:
         raise InputError(f"{job.name} failed with exit code {code}: {_last_line(log)} (see {log})")
@@ -177,7 +241,9 @@ def _settings(plan: Plan, job: Job, processes: int, gpu: int | None) -> dict[str
     """Environment of a process: its share of the cores, or a GPU of its own."""
     alone = job in plan.bases and processes == 1
     share = {"OMP_NUM_THREADS": str(plan.jobs if alone else 1), "GLOO_SOCKET_IFNAME": "lo"}
-    one_gpu = {"CUDA_VISIBLE_DEVICES": str(gpu)} if gpu is not None and torch.cuda.is_available() else {}
+    one_gpu = (
+        {"CUDA_VISIBLE_DEVICES": str(gpu)} if gpu is not None and torch.cuda.is_available() else {}
+    )
     return {**share, **os.environ, **one_gpu}
 
 
@@ -186,18 +252,25 @@ def _devices() -> int:
 
 
 def _shares(plan: Plan) -> int:
-    """How many processes share the steps of a base; several of one thread are faster than one of several."""
+    """How many processes share the steps of a base; several of one thread are faster than one of
+    several."""
     return plan.jobs if plan.config.training.batches_per_step % plan.jobs == 0 else 1
 
 
 def _outcome(facts: dict[str, Any]) -> str:
-    scores = [(split, name, s) for split, found in facts["scores"].items() for name, s in found.items()]
-    text = [f"{split} {name} BLEU {s['bleu']}, AL {s['al']}" for split, name, s in scores]
+    scores = [
+        (split, name, s) for split, found in facts["scores"].items() for name, s in found.items()
+    ]
+    text = [f"{split} {name} BLEU {s['bleu']:.2f}, AL {s['al']:.3f}" for split, name, s in scores]
     return f"{facts['steps']} steps, {facts['seconds'] / 60:.1f} min; " + "; ".join(text)
 
 
 def _last_line(log: Path) -> str:
-    lines = [line for line in log.read_text(errors="replace").replace("\r", "\n").splitlines() if line.strip()]
+    lines = [
+        line
+        for line in log.read_text(errors="replace").replace("\r", "\n").splitlines()
+        if line.strip()
+    ]
     errors = [line for line in lines if line.startswith("error: ")]
     return (errors or lines or ["no output"])[-1].removeprefix("error: ")
 
@@ -205,10 +278,11 @@ def _last_line(log: Path) -> str:
 def _save_set(plan: Plan) -> Path:
     """Everything that was trained, as one generator with thresholds that fall in a line."""
     options, ks = plan.config.set, plan.ks
-    folders = {k: plan.output / f"wait-{k}" for k in ks} | {None: plan.output / FULL}
+    members: list[K] = [*ks, FULL]
+    folders = {k: plan.output / policy_name(k) for k in members}
     generator = AdaptiveWaitKGenerator(
         models={k: SimultaneousMTModel.from_pretrained(folder) for k, folder in folders.items()},
-        tokenizer=AutoTokenizer.from_pretrained(folders[None]),
+        tokenizer=AutoTokenizer.from_pretrained(folders[FULL]),
         thresholds=linear_thresholds(
             options.first_threshold, options.last_threshold, min(ks), max(options.k_max or 1, *ks)
         ),
@@ -229,10 +303,15 @@ def _save_set(plan: Plan) -> Path:
 
 
 def _halve(folder: Path) -> None:
-    """Round the weights that are stored. What config.json says of them stays, so they are loaded in full precision."""
+    """Round the weights that are stored. What config.json says of them stays, so they are loaded in
+    full precision."""
     for path in folder.rglob("*.safetensors"):
         beside = path.with_suffix(".tmp")
-        save_file({name: weight.half() for name, weight in load_file(path).items()}, beside, metadata={"format": "pt"})
+        save_file(
+            {name: weight.half() for name, weight in load_file(path).items()},
+            beside,
+            metadata={"format": "pt"},
+        )
         beside.replace(path)
 
 

@@ -1,10 +1,10 @@
-"""Trains one model: wait-k for one k, full sentences, or all k at once; from raw text to a folder that loads.
+"""Trains one model: wait-k for one k, full sentences, or all k at once; from raw text to a folder
+that loads.
 
     python -m training.train_wait_k --config training/configs/toy.yaml --k 3 --output runs/wait-3
 
-Under `torchrun` or `accelerate launch` the same command trains on several processes. Knows the order of things; each
-thing itself is another module's.
-"""
+Under `torchrun` or `accelerate launch` the same command trains on several processes. Knows the
+order of things; each thing itself is another module's."""
 
 import argparse
 import logging
@@ -19,8 +19,11 @@ import transformers
 from accelerate import Accelerator
 from accelerate.utils import is_tensorboard_available, is_trackio_available, set_seed
 
-from hf_simultaneous import SimultaneousMTModel
-from hf_simultaneous.hub import check_name
+from hf_simultaneous import FullSentence, SimultaneousMTModel, WaitK
+from hf_simultaneous.evaluation import Decoding, Scores, Scoring, evaluate
+from hf_simultaneous.schedule import FULL, K
+from hf_simultaneous.sets import policy_name
+from hf_simultaneous.sharing.hub import check_name
 
 from .batches import Batches, Draw
 from .checked import InputError
@@ -29,9 +32,15 @@ from .command import exit_code
 from .data import Corpus, prepare
 from .disk import require_space, writing
 from .finish import CHECKPOINTS, Facts, push, read_facts, save_finished
-from .options import FULL, MULTI, RunConfig, TrainOptions, load_config, parse_k
-from .scoring import Scores, score
-from .starting import bytes_needed, check_folder, claimed, keep_freed_memory, make_model, tokenizer_of
+from .options import MULTI, RunConfig, TrainedK, TrainOptions, load_config, parse_k
+from .starting import (
+    bytes_needed,
+    check_folder,
+    claimed,
+    keep_freed_memory,
+    make_model,
+    tokenizer_of,
+)
 from .trainer import Trainer
 
 
@@ -40,7 +49,7 @@ class Run:
     """What the command line asks for."""
 
     config: RunConfig
-    k: int | str
+    k: TrainedK
     output: Path
     init_from: str | None = None
     resume: bool = False
@@ -66,22 +75,24 @@ class Run:
         return self.k if isinstance(self.k, int) else None
 
     @property
-    def scored(self) -> dict[str, int | None]:
+    def scored(self) -> dict[str, K]:
         """The policies the model is scored under, by name."""
-        if self.k == FULL:
-            return {FULL: None}
         if self.k != MULTI:
-            return {f"wait-{self.k}": self.wait_k}
-        ks = sorted(k for k in self.config.training.multi_ks if k is not None)
-        few = dict.fromkeys([*ks[:1], *ks[len(ks) // 2 : len(ks) // 2 + 1]])
-        return {f"wait-{k}": k for k in few} | ({FULL: None} if None in self.config.training.multi_ks else {})
+            return {policy_name(self.k): self.k}
+        drawn = self.config.training.multi_ks
+        ks = sorted(k for k in drawn if k != FULL)
+        few: list[K] = [*ks[:1], *ks[len(ks) // 2 : len(ks) // 2 + 1]]
+        few += [FULL] if FULL in drawn else []
+        return {policy_name(k): k for k in few}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     keep_freed_memory()
     transformers.utils.logging.disable_progress_bar()  # one bar is enough
-    logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # tied weights are saved once, as they should
+    logging.getLogger("accelerate.utils.other").setLevel(
+        logging.ERROR
+    )  # tied weights are saved once, as they should
     return exit_code(
         lambda: train(parse(arguments)),
         mendable=(InputError,),
@@ -90,15 +101,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> Run:
-    parser = argparse.ArgumentParser(prog="python -m training.train_wait_k", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m training.train_wait_k", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--config", required=True, help="a YAML file, see training/configs")
-    parser.add_argument("--k", required=True, help="a number, 'full' for full sentences, 'multi' for all k at once")
-    parser.add_argument("--output", required=True, type=Path, help="the finished model; checkpoints in a subfolder")
-    parser.add_argument("--init-from", help="start from this checkpoint, of ours or any Marian's, not from nothing")
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in --output")
-    parser.add_argument("--max-steps", type=int, help="stop here; the schedule stays that of the config")
+    parser.add_argument(
+        "--k", required=True, help="a number, 'full' for full sentences, 'multi' for all k at once"
+    )
+    parser.add_argument(
+        "--output", required=True, type=Path, help="the finished model; checkpoints in a subfolder"
+    )
+    parser.add_argument(
+        "--init-from", help="start from this checkpoint, of ours or any Marian's, not from nothing"
+    )
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from the last checkpoint in --output"
+    )
+    parser.add_argument(
+        "--max-steps", type=int, help="stop here; the schedule stays that of the config"
+    )
     parser.add_argument("--seed", type=int, help="instead of the config's")
-    parser.add_argument("--push-to-hub", metavar="USER/NAME", help="share the finished model under this name")
+    parser.add_argument(
+        "--push-to-hub", metavar="USER/NAME", help="share the finished model under this name"
+    )
     given = parser.parse_args(arguments)
     k = parse_k(given.k)
     return Run(
@@ -113,10 +138,12 @@ def parse(arguments: Sequence[str] | None) -> Run:
 
 
 def train(run: Run) -> Facts | None:
-    """Train, score and save; None where the run was finished before, and on all processes but the first."""
+    """Train, score and save; None where the run was finished before, and on all processes but the
+    first."""
     accelerator = _accelerator(run.config.training, run.output)
     facts = _train(run, accelerator)
-    accelerator.free_memory()  # a model shared by processes must be gone before the link between them is
+    # a model shared by processes must be gone before the link between them is
+    accelerator.free_memory()
     accelerator.end_training()
     return facts
 
@@ -127,7 +154,7 @@ def _train(run: Run, accelerator: Accelerator) -> Facts | None:
     if first:
         check_folder(run.output, identity, run.resume)
     finished = read_facts(run.output)
-    if finished is not None and (finished["steps"] >= run.steps or finished["stopped_early"]):
+    if finished is not None and (finished["steps"] >= run.steps or finished.get("stopped_early")):
         accelerator.print(f"{run.output} is finished: {finished['steps']} steps")
         _share(run, first)
         return None
@@ -137,8 +164,12 @@ def _train(run: Run, accelerator: Accelerator) -> Facts | None:
         accelerator.print(f"{split}: {cleaning}")
     set_seed(options.seed)
     model = make_model(run.config, run.wait_k, corpus.tokenizer, run.init_from)
-    require_space(run.output, bytes_needed(model, options.keep_checkpoints))
-    set_seed(options.seed, device_specific=True)  # the same weights everywhere, but not the same dropout
+    require_space(
+        run.output, bytes_needed(model, options.keep_checkpoints + (options.average or 0))
+    )
+    set_seed(
+        options.seed, device_specific=True
+    )  # the same weights everywhere, but not the same dropout
     trainer = _trainer(run, corpus, model, accelerator)
     with claimed(run.output, identity) if first else nullcontext():
         if run.resume and trainer.resume():
@@ -154,7 +185,9 @@ def _accelerator(options: TrainOptions, folder: Path) -> Accelerator:
         precision = "bf16" if gpu and torch.cuda.is_bf16_supported() else "no"
     trackers = {"trackio": is_trackio_available, "tensorboard": is_tensorboard_available}
     if options.tracker is not None and not trackers[options.tracker]():
-        raise InputError(f"training.tracker: {options.tracker} is not installed; pip install {options.tracker}")
+        raise InputError(
+            f"training.tracker: {options.tracker} is not installed; pip install {options.tracker}"
+        )
     accelerator = Accelerator(
         cpu=not gpu, mixed_precision=precision, log_with=options.tracker, project_dir=str(folder)
     )
@@ -163,7 +196,9 @@ def _accelerator(options: TrainOptions, folder: Path) -> Accelerator:
     return accelerator
 
 
-def _trainer(run: Run, corpus: Corpus, model: SimultaneousMTModel, accelerator: Accelerator) -> Trainer:
+def _trainer(
+    run: Run, corpus: Corpus, model: SimultaneousMTModel, accelerator: Accelerator
+) -> Trainer:
     options = run.config.training
     draw = Draw(ks=options.multi_ks, per=options.multi_draw) if run.k == MULTI else None
     train = Batches(
@@ -174,53 +209,87 @@ def _trainer(run: Run, corpus: Corpus, model: SimultaneousMTModel, accelerator: 
         seed=options.seed,
         draw=draw,
     )
-    dev = Batches(corpus.splits["dev"], corpus.tokenizer, batch_tokens=options.batch_tokens, draw=draw)
+    dev = Batches(
+        corpus.splits["dev"], corpus.tokenizer, batch_tokens=options.batch_tokens, draw=draw
+    )
 
     def score_dev(trained: SimultaneousMTModel) -> dict[str, Scores]:
         return _score(run, corpus, "dev", trained, options.score_sentences)
 
-    checkpoints = Checkpoints(run.output / CHECKPOINTS, options.keep_checkpoints, accelerator.print)
-    return Trainer(model, train, dev, options, accelerator=accelerator, checkpoints=checkpoints, score=score_dev)
+    checkpoints = Checkpoints(
+        run.output / CHECKPOINTS,
+        options.keep_checkpoints,
+        accelerator.print,
+        looks=options.average or 0,
+    )
+    return Trainer(
+        model,
+        train,
+        dev,
+        options,
+        accelerator=accelerator,
+        checkpoints=checkpoints,
+        score=score_dev,
+    )
 
 
 def _score(
     run: Run, corpus: Corpus, split: str, model: SimultaneousMTModel, sentences: int | None = None
 ) -> dict[str, Scores]:
-    tokenizer, rows = corpus.tokenizer, corpus.splits[split]
-    return {name: score(model, tokenizer, rows, k, sentences) for name, k in run.scored.items()}
+    """What `hf-simultaneous evaluate` says of this model. All processes share the sentences, so all
+    must call it."""
+    rows = corpus.splits[split][:sentences]
+    training = model.training
+    found = {}
+    for name, k in run.scored.items():
+        found[name] = evaluate(
+            {k: model},
+            list(rows["source"]),
+            list(rows["target"]),
+            FullSentence() if k == FULL else WaitK(k),
+            tokenizer=corpus.tokenizer,
+            decoding=Decoding(timed=0, progress=False),
+            scoring=Scoring(bootstrap=None),
+        ).scores
+    model.train(training)  # evaluating turns it off
+    return found
 
 
 def _finish(run: Run, corpus: Corpus, trainer: Trainer) -> Facts | None:
     """Take the best weights, score them, and leave the folder as a model."""
     accelerator, progress = trainer.accelerator, trainer.progress
-    step, loss = progress.step, trainer.dev_loss()
-    if progress.best_step is not None and progress.best_loss is not None and progress.best_loss < loss:
-        step, loss = progress.best_step, progress.best_loss
-        trainer.load(step)
+    chosen = trainer.choose()
     state_dict = accelerator.get_state_dict(trainer.model)
+    model = accelerator.unwrap_model(trainer.model)
+    splits = [split for split in ("dev", "test") if split in corpus.splits]
+    scores = {split: _score(run, corpus, split, model) for split in splits}
     if not accelerator.is_main_process:
         return None
-    model = accelerator.unwrap_model(trainer.model)
     facts = Facts(
         k=run.k,
         steps=progress.step,
-        best_step=step,
-        dev_loss=loss,
+        best_step=chosen.step,
+        dev_loss=chosen.dev_loss,
+        averaged=chosen.averaged,
+        ema=chosen.ema,
         seed=run.config.training.seed,
         init_from=run.init_from,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         seconds=progress.seconds,
         data=_describe_data(run.config),
         cleaning={split: str(cleaning) for split, cleaning in corpus.cleaning.items()},
-        scores={split: _score(run, corpus, split, model) for split in ("dev", "test") if split in corpus.splits},
+        scores={
+            split: {name: one.as_dict() for name, one in found.items()}
+            for split, found in scores.items()
+        },
         history=progress.history,
         config=run.config.as_dict(),
         stopped_early=trainer.out_of_patience,
     )
     with writing(run.output):
         save_finished(run.output, model, corpus.tokenizer, facts, state_dict)
-    for split, scores in facts.scores.items():
-        print(f"{split}: " + "; ".join(f"{name} {found}" for name, found in scores.items()))
+    for split, found in scores.items():
+        print(f"{split}: " + "; ".join(f"{name} {one}" for name, one in found.items()))
     print(f"finished: {run.output}")
     _share(run, first=True)
     return facts
@@ -233,9 +302,12 @@ def _share(run: Run, first: bool) -> None:
 
 def _describe_data(config: RunConfig) -> str:
     data = config.data
-    places = data.train if isinstance(data.train, list) else [data.train]
-    files = [Path(place).name for place in places if place]  # where they lie is nobody else's business
-    return data.description or " ".join(name for name in (data.dataset, data.subset, *files) if name)
+    files = [part.files if isinstance(part.files, list) else [part.files] for part in data.parts]
+    # where they lie is nobody else's business
+    names = [Path(place).name for places in files for place in places]
+    return data.description or " ".join(
+        name for name in (data.dataset, data.subset, *names) if name
+    )
 
 
 if __name__ == "__main__":

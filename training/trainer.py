@@ -1,26 +1,31 @@
-"""The training loop: steps, learning rate, looks at the dev set, checkpoints, and going on from one of them.
+"""The training loop: steps, learning rate, looks at the dev set, checkpoints, and going on from one
+of them.
 
-Knows tensors and processes; where the data came from and what becomes of the model afterwards it does not.
-"""
+Knows tensors and processes; where the data came from and what becomes of the model afterwards it
+does not."""
 
 import math
 import sys
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, DistributedType
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
+from transformers import PreTrainedModel
 
+from hf_simultaneous.evaluation import Scores
+
+from .average import RunningMean, mean_of
 from .batches import Batch, Batches, Step
 from .checked import InputError
 from .checkpoints import BESIDE, Checkpoints, Progress
+from .clock import Clock
 from .disk import writing
+from .losses import r_drop
 from .options import TrainOptions
-from .scoring import Scores
 
 
 def learning_rate(step: int, options: TrainOptions) -> float:
@@ -34,12 +39,27 @@ def learning_rate(step: int, options: TrainOptions) -> float:
     return options.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
 
 
+Weights = Mapping[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The weights a run ends with."""
+
+    step: int
+    dev_loss: float
+    averaged: list[int] = field(default_factory=list)
+    """The steps whose mean they are; empty for the weights of one step."""
+    ema: float | None = None
+    """The factor of the mean they are, where they are that."""
+
+
 class Trainer:
     """Trains a model on batches until it is told to stop or stops getting better."""
 
     def __init__(
         self,
-        model: torch.nn.Module,
+        model: PreTrainedModel,
         train: Batches,
         dev: Batches,
         options: TrainOptions,
@@ -51,23 +71,35 @@ class Trainer:
         processes = accelerator.num_processes
         if options.batches_per_step % processes:
             raise InputError(
-                f"training.batches_per_step is {options.batches_per_step}, which {processes} processes cannot share "
-                f"equally; set it to {processes} or a multiple of it (batch_tokens smaller for the same training)"
+                f"training.batches_per_step is {options.batches_per_step}, which {processes} "
+                f"processes cannot share "
+                f"equally; set it to {processes} or a multiple of it (batch_tokens smaller for the "
+                f"same training)"
             )
-        self.train, self.dev, self.options, self.checkpoints, self.score = train, dev, options, checkpoints, score
+        self.train, self.dev, self.options, self.checkpoints, self.score = (
+            train,
+            dev,
+            options,
+            checkpoints,
+            score,
+        )
         self.accelerator = accelerator
+        if options.freeze_encoder:
+            model.get_encoder().requires_grad_(False)
         optimizer = torch.optim.AdamW(
-            model.parameters(),
+            [weight for weight in model.parameters() if weight.requires_grad],
             lr=options.learning_rate,
             betas=(0.9, options.adam_beta2),
             weight_decay=options.weight_decay,
             fused=True,
         )
         self.model, self.optimizer = accelerator.prepare(model, optimizer)
+        self.mean = self._running_mean()
         self.progress = Progress()
-        # Summed where it arises, so that no step waits for the device; in double, so that nothing is lost on the way.
+        # Summed where it arises, so that no step waits for the device; in double, so that nothing
+        # is lost on the way.
         self._loss = torch.zeros((), dtype=torch.float64, device=accelerator.device)
-        self._clock = _Clock()
+        self._clock = Clock()
 
     def resume(self) -> bool:
         """Go on from the latest intact checkpoint; False where there is none."""
@@ -83,12 +115,39 @@ class Trainer:
         """Weights, optimiser and random states of a checkpoint."""
         self.accelerator.load_state(str(self.checkpoints.path(step)))
 
+    def choose(self) -> Chosen:
+        """Leave the weights with the lowest dev loss in the model: the last, the best of any look,
+        or a mean that the options ask for."""
+        progress = self.progress
+        found: list[tuple[Chosen, Weights | None]] = [
+            (Chosen(progress.step, self.dev_loss()), None)
+        ]
+        if progress.best_step is not None and progress.best_loss is not None:
+            found.append((Chosen(progress.best_step, progress.best_loss), None))
+        for mean, weights in self._means():
+            self._put(weights)
+            found.append((replace(mean, dev_loss=self.dev_loss()), weights))
+        best, its_weights = min(found, key=lambda entry: entry[0].dev_loss)
+        if its_weights is None:
+            self.load(best.step)
+        else:
+            self._put(its_weights)
+        return best
+
     def fit(self, max_steps: int) -> None:
         """Train up to `max_steps`, counted from the very start of the run."""
         self.model.train()
         accelerator = self.accelerator
-        seldom = 0.5 if sys.stderr.isatty() else 60.0  # a log file need not hold every state of the bar
-        bar = tqdm(total=max_steps, initial=self.progress.step, unit="step", mininterval=seldom, disable=self._quiet())
+        seldom = (
+            0.5 if sys.stderr.isatty() else 60.0
+        )  # a log file need not hold every state of the bar
+        bar = tqdm(
+            total=max_steps,
+            initial=self.progress.step,
+            unit="step",
+            mininterval=seldom,
+            disable=self._quiet(),
+        )
         self._clock.start()
         while self.progress.step < max_steps and not self.out_of_patience:
             steps = self.train.epoch(self.progress.epoch)
@@ -107,14 +166,20 @@ class Trainer:
 
     @property
     def out_of_patience(self) -> bool:
-        return self.options.patience is not None and self.progress.without_best >= self.options.patience
+        return (
+            self.options.patience is not None
+            and self.progress.without_best >= self.options.patience
+        )
 
     def _update(self, step: Step, batches: Sequence[Batch]) -> None:
-        """One update from this process's batches; the loss is a mean over the target tokens of all processes."""
+        """One update from this process's batches; the loss is a mean over the target tokens of all
+        processes."""
         rate = learning_rate(self.progress.step + 1, self.options)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        share = step.tokens / self.accelerator.num_processes  # gradients of processes are averaged, not added
+        share = (
+            step.tokens / self.accelerator.num_processes
+        )  # gradients of processes are averaged, not added
         for index, batch in enumerate(batches):
             last = index + 1 == len(batches)
             if last:
@@ -126,11 +191,54 @@ class Trainer:
             self.accelerator.clip_grad_norm_(self.model.parameters(), self.options.clip_norm)
         self.optimizer.step()
         self.optimizer.zero_grad()
+        if self.mean is not None:
+            self.mean.update(self._trained(), self.progress.step + 1)
 
     def _backward(self, batch: Batch, share: float) -> None:
-        loss = self.model(**self._to_device(batch), num_items_in_batch=share).loss
+        batch = self._to_device(batch)
+        alpha = self.options.r_drop
+        if alpha is None:
+            loss = self.model(**batch, num_items_in_batch=share).loss
+            extra: torch.Tensor | float = 0.0
+        else:
+            twice = {name: torch.cat([value, value]) for name, value in batch.items()}
+            output = self.model(**twice, num_items_in_batch=2 * share)
+            loss = output.loss
+            extra = alpha * r_drop(output.logits, twice["labels"]) / share
         self._loss += loss.detach() * share
-        self.accelerator.backward(loss)
+        self.accelerator.backward(loss + extra)
+
+    def _trained(self) -> Weights:
+        named = self.accelerator.unwrap_model(self.model).named_parameters()
+        return {name: weight.detach() for name, weight in named if weight.requires_grad}
+
+    def _weights_at(self, step: int) -> Weights:
+        self.load(step)
+        return self._trained()
+
+    def _means(self) -> Iterator[tuple[Chosen, Weights]]:
+        """The means asked for, their dev loss still unknown."""
+        step, options = self.progress.step, self.options
+        if self.mean is not None:
+            # A copy: loading a checkpoint, as below, loads the mean of that step too.
+            weights = {name: weight.clone() for name, weight in self.mean.weights.items()}
+            yield Chosen(step, math.inf, ema=options.ema), weights
+        steps = self.checkpoints.intact(self.progress.last_looks(options.average or 0))
+        if len(steps) > 1:
+            yield Chosen(steps[-1], math.inf, steps), mean_of(map(self._weights_at, steps))
+
+    def _put(self, weights: Weights) -> None:
+        for name, weight in self._trained().items():
+            weight.copy_(weights[name])
+
+    def _running_mean(self) -> RunningMean | None:
+        if self.options.ema is None:
+            return None
+        if self.accelerator.distributed_type == DistributedType.FSDP:
+            raise InputError("training.ema needs all weights on each process; use training.average")
+        mean = RunningMean(self._trained(), self.options.ema)
+        self.accelerator.register_for_checkpointing(mean)
+        return mean
 
     def _count(self, step: Step, last: bool) -> None:
         progress = self.progress
@@ -148,7 +256,9 @@ class Trainer:
         if step % options.log_every == 0 and not self._quiet():
             # The others are not asked: for this, their losses are taken to be like ours.
             loss = self._loss.item() * self.accelerator.num_processes / self.progress.loss_tokens
-            bar.set_postfix_str(f"loss {loss:.3f}, {self._clock.speed():.0f} tokens/s", refresh=False)
+            bar.set_postfix_str(
+                f"loss {loss:.3f}, {self._clock.speed():.0f} tokens/s", refresh=False
+            )
         look = step % options.evaluate_every == 0
         if look:
             self._look(bar)
@@ -181,15 +291,20 @@ class Trainer:
             without_best=0 if better else progress.without_best + 1,
             history=[*progress.history, entry],
         )
-        self.accelerator.log({name: value for name, value in entry.items() if name != "step"}, step=progress.step)
+        self.accelerator.log(
+            {name: value for name, value in entry.items() if name != "step"}, step=progress.step
+        )
         self._tell(entry, bar.total)
         self._clock.start()
 
     @torch.no_grad()
     def dev_loss(self) -> float:
-        """Cross-entropy per target token on the dev set, without label smoothing, under the k of this training."""
+        """Cross-entropy per target token on the dev set, without label smoothing, under the k of
+        this training."""
         accelerator = self.accelerator
-        model = accelerator.unwrap_model(self.model)  # processes may have unequal shares: no waiting for each other
+        model = accelerator.unwrap_model(
+            self.model
+        )  # processes may have unequal shares: no waiting for each other
         model.eval()
         sums = torch.zeros(2, dtype=torch.float64, device=accelerator.device)
         mine = self.dev.epoch(0)[accelerator.process_index :: accelerator.num_processes]
@@ -205,15 +320,18 @@ class Trainer:
         return total / tokens
 
     def _scores(self) -> dict[str, float]:
-        found: dict[str, float] = {}
-        if self.score is not None and self.accelerator.is_main_process:
-            for k, scores in self.score(self.accelerator.unwrap_model(self.model)).items():
-                found |= {f"bleu_{k}": scores.bleu, f"al_{k}": scores.al}
-        self.accelerator.wait_for_everyone()
-        return found
+        if self.score is None:
+            return {}
+        found = self.score(self.accelerator.unwrap_model(self.model))
+        return {
+            f"{name}_{policy}": scores[name]
+            for policy, scores in found.items()
+            for name in ("bleu", "al")
+        }
 
     def _settle(self) -> None:
-        """Bring the loss of all processes into the progress; steps themselves do not wait for the device."""
+        """Bring the loss of all processes into the progress; steps themselves do not wait for the
+        device."""
         self.progress = replace(
             self.progress,
             loss_sum=self.accelerator.reduce(self._loss).item(),
@@ -237,7 +355,10 @@ class Trainer:
         self._clock.start()
 
     def _to_device(self, batch: Batch) -> Batch:
-        return {name: value.to(self.accelerator.device, non_blocking=True) for name, value in batch.items()}
+        return {
+            name: value.to(self.accelerator.device, non_blocking=True)
+            for name, value in batch.items()
+        }
 
     def _quiet(self) -> bool:
         return not self.accelerator.is_main_process
@@ -245,39 +366,14 @@ class Trainer:
     def _tell(self, entry: dict[str, Any], max_steps: int) -> None:
         if self._quiet():
             return
-        scores = [f", {name} {value:.2f}" for name, value in entry.items() if name.startswith(("bleu", "al"))]
+        scores = [
+            f", {name} {value:.2f}"
+            for name, value in entry.items()
+            if name.startswith(("bleu", "al"))
+        ]
         left = self.progress.seconds / self.progress.step * (max_steps - self.progress.step)
         tqdm.write(
-            f"step {entry['step']}: loss {entry['loss']:.4f}, dev {entry['dev_loss']:.4f}{''.join(scores)}, "
+            f"step {entry['step']}: loss {entry['loss']:.4f}, dev "
+            f"{entry['dev_loss']:.4f}{''.join(scores)}, "
             f"{self._clock.speed():.0f} tokens/s, {left / 60:.0f} min left"
         )
-
-
-class _Clock:
-    """Time spent training, not looking at dev sets or writing files, and the tokens seen in it."""
-
-    def __init__(self) -> None:
-        self.tokens, self._seconds, self._taken = 0, 0.0, 0.0
-        self._since: float | None = None
-
-    def start(self) -> None:
-        self._since = time.perf_counter()
-
-    def stop(self) -> None:
-        if self._since is not None:
-            self._seconds += time.perf_counter() - self._since
-        self._since = None
-
-    def seconds(self) -> float:
-        running = 0.0 if self._since is None else time.perf_counter() - self._since
-        return self._seconds + running
-
-    def take(self) -> float:
-        """Seconds since this was last asked."""
-        now = self.seconds()
-        fresh, self._taken = now - self._taken, now
-        return fresh
-
-    def speed(self) -> float:
-        """Target tokens per second since the start of this process."""
-        return self.tokens / max(self.seconds(), 1e-9)

@@ -1,4 +1,5 @@
-"""What the tests of the training scripts share: a small data set on disk, a small configuration, and quick runs."""
+"""What the tests of the training scripts share: a small data set on disk, a small configuration,
+and quick runs."""
 
 import os
 
@@ -28,20 +29,34 @@ def quiet() -> None:
 
 @pytest.fixture(scope="session")
 def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Aligned files of the toy language: train.de, train.en, dev.de, dev.en; `cache` beside them."""
+    """Aligned files of the toy language: train.de, train.en, dev.de, dev.en; `cache` beside
+    them."""
     folder = tmp_path_factory.mktemp("text")
     pairs = toy_pairs(412, seed=7)
     for split, rows in (("train", pairs[:400]), ("dev", pairs[400:])):
-        (folder / f"{split}.de").write_text("".join(f"{pair.source}\n" for pair in rows), encoding="utf-8")
-        (folder / f"{split}.en").write_text("".join(f"{pair.target}\n" for pair in rows), encoding="utf-8")
+        (folder / f"{split}.de").write_text(
+            "".join(f"{pair.source}\n" for pair in rows), encoding="utf-8"
+        )
+        (folder / f"{split}.en").write_text(
+            "".join(f"{pair.target}\n" for pair in rows), encoding="utf-8"
+        )
     return folder
 
 
 @pytest.fixture
 def settings(text: Path) -> dict[str, Any]:
-    """A configuration that trains a few steps a second, as YAML would hold it; tests change what they are about."""
-    files = {split: [str(text / f"{split}.de"), str(text / f"{split}.en")] for split in ("train", "dev")}
-    small = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+    """A configuration that trains a few steps a second, as YAML would hold it; tests change what
+    they are about."""
+    files = {
+        split: [str(text / f"{split}.de"), str(text / f"{split}.en")] for split in ("train", "dev")
+    }
+    small = {
+        "d_model": 32,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_ffn_dim": 32,
+        "decoder_ffn_dim": 32,
+    }
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
     return {
         "data": {**files, "cache": str(text / "cache")},
@@ -71,9 +86,12 @@ def config_file(tmp_path: Path) -> Callable[[dict[str, Any]], str]:
 
 @pytest.fixture
 def train(config_file: Callable[[dict[str, Any]], str]) -> Callable[..., int]:
-    """The command, in this process: `train(settings, k, folder, "--max-steps", "3")` gives its exit code."""
+    """The command, in this process: `train(settings, k, folder, "--max-steps", "3")` gives its exit
+    code."""
 
     def run(values: dict[str, Any], k: int | str, output: Path, *more: str) -> int:
-        return main(["--config", config_file(values), "--k", str(k), "--output", str(output), *more])
+        return main(
+            ["--config", config_file(values), "--k", str(k), "--output", str(output), *more]
+        )
 
     return run

@@ -18,7 +18,10 @@ def split() -> Dataset:
     rng = np.random.default_rng(0)
     sizes = rng.integers(2, 30, size=(200, 2))
     return Dataset.from_dict(
-        {"input_ids": [[7] * s for s, _ in sizes.tolist()], "labels": [[8] * t for _, t in sizes.tolist()]}
+        {
+            "input_ids": [[7] * s for s, _ in sizes.tolist()],
+            "labels": [[8] * t for _, t in sizes.tolist()],
+        }
     )
 
 
@@ -26,7 +29,9 @@ def rows(steps: list[Step]) -> list[int]:
     return [row for step in steps for batch in step.batches for row, _ in batch]
 
 
-def test_an_epoch_holds_every_sentence_within_the_limit(split: Dataset, tokenizer: PreTrainedTokenizerFast) -> None:
+def test_an_epoch_holds_every_sentence_within_the_limit(
+    split: Dataset, tokenizer: PreTrainedTokenizerFast
+) -> None:
     batches = Batches(split, tokenizer, batch_tokens=200)
     steps = batches.epoch(0)
     assert sorted(rows(steps)) == list(range(len(split)))
@@ -36,12 +41,16 @@ def test_an_epoch_holds_every_sentence_within_the_limit(split: Dataset, tokenize
     assert padded_tokens < 1.1 * batches.source_lengths.sum()  # neighbours in length share a batch
 
 
-def test_a_sentence_longer_than_a_batch_is_a_batch(split: Dataset, tokenizer: PreTrainedTokenizerFast) -> None:
+def test_a_sentence_longer_than_a_batch_is_a_batch(
+    split: Dataset, tokenizer: PreTrainedTokenizerFast
+) -> None:
     steps = Batches(split, tokenizer, batch_tokens=5).epoch(0)
     assert sorted(rows(steps)) == list(range(len(split)))
 
 
-def test_the_order_depends_on_seed_and_epoch_alone(split: Dataset, tokenizer: PreTrainedTokenizerFast) -> None:
+def test_the_order_depends_on_seed_and_epoch_alone(
+    split: Dataset, tokenizer: PreTrainedTokenizerFast
+) -> None:
     def order(seed: int, epoch: int) -> list[int]:
         torch.manual_seed(np.random.randint(100))
         return rows(Batches(split, tokenizer, batch_tokens=200, seed=seed).epoch(epoch))
@@ -52,7 +61,9 @@ def test_the_order_depends_on_seed_and_epoch_alone(split: Dataset, tokenizer: Pr
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4])
-def test_processes_share_each_step(split: Dataset, tokenizer: PreTrainedTokenizerFast, processes: int) -> None:
+def test_processes_share_each_step(
+    split: Dataset, tokenizer: PreTrainedTokenizerFast, processes: int
+) -> None:
     batches = Batches(split, tokenizer, batch_tokens=150, batches_per_step=4)
     steps = batches.epoch(0)
     shares = [list(batches.load(steps, rank, processes)) for rank in range(processes)]
@@ -76,7 +87,9 @@ def test_padding(split: Dataset, tokenizer: PreTrainedTokenizerFast) -> None:
     assert set(batch["labels"].unique().tolist()) <= {8, -100}
 
 
-def test_loading_leaves_the_random_state_alone(split: Dataset, tokenizer: PreTrainedTokenizerFast) -> None:
+def test_loading_leaves_the_random_state_alone(
+    split: Dataset, tokenizer: PreTrainedTokenizerFast
+) -> None:
     batches = Batches(split, tokenizer, batch_tokens=300)
     before = torch.get_rng_state()
     list(batches.load(batches.epoch(0)))
@@ -84,7 +97,9 @@ def test_loading_leaves_the_random_state_alone(split: Dataset, tokenizer: PreTra
 
 
 def test_k_is_drawn_for_every_sentence(split: Dataset, tokenizer: PreTrainedTokenizerFast) -> None:
-    batches = Batches(split, tokenizer, batch_tokens=300, draw=Draw(ks=[1, 3, None], per="sentence"))
+    batches = Batches(
+        split, tokenizer, batch_tokens=300, draw=Draw(ks=[1, 3, "full"], per="sentence")
+    )
     steps = batches.epoch(0)
     drawn = [k for step in steps for batch in step.batches for _, k in batch]
     assert {drawn.count(k) > 30 for k in (1, 3, WHOLE_SOURCE)} == {True}
@@ -94,7 +109,9 @@ def test_k_is_drawn_for_every_sentence(split: Dataset, tokenizer: PreTrainedToke
 
 
 def test_or_for_every_batch(split: Dataset, tokenizer: PreTrainedTokenizerFast) -> None:
-    steps = Batches(split, tokenizer, batch_tokens=300, draw=Draw(ks=[1, 3, None], per="batch")).epoch(0)
+    steps = Batches(
+        split, tokenizer, batch_tokens=300, draw=Draw(ks=[1, 3, "full"], per="batch")
+    ).epoch(0)
     drawn = [{k for _, k in batch} for step in steps for batch in step.batches]
     assert all(len(ks) == 1 for ks in drawn)
     assert len(set.union(*drawn)) > 1

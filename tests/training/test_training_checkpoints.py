@@ -1,5 +1,7 @@
+import json
 import os
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,28 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+def holding(text: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(text)
+
+
+def naming_a_folder(path: Path) -> None:
+    (path.parent / "elsewhere").mkdir()
+    path.write_text(json.dumps({"elsewhere": "0", **json.loads(path.read_text())}))
+
+
+def a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def emptied(path: Path) -> None:
+    """And the manifest agrees."""
+    path.write_text("[]")
+    manifest = path.with_name("manifest.json")
+    digest = sha256(b"[]").hexdigest()
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), path.name: digest}))
+
+
 @pytest.mark.parametrize(
     ("name", "harm", "fault"),
     [
@@ -74,6 +98,13 @@ def flip(path: Path) -> None:
         ("progress.json", cut, "progress.json has changed"),
         ("manifest.json", cut, "manifest.json cannot be read"),
         ("manifest.json", Path.unlink, "manifest.json is missing"),
+        ("manifest.json", holding("{}"), "manifest.json does not list its files"),
+        ("manifest.json", holding("[]"), "manifest.json does not list its files"),
+        ("manifest.json", holding("[" * 100_000), "manifest.json cannot be read"),
+        ("manifest.json", holding('{"progress.json": "0"}'), "does not list its files"),
+        ("manifest.json", naming_a_folder, "elsewhere is not a file"),
+        ("manifest.json", a_folder, "manifest.json cannot be read"),
+        ("progress.json", emptied, "progress.json is not the progress of a run"),
     ],
 )
 def test_a_damaged_one_is_refused_by_name(
@@ -90,6 +121,13 @@ def test_a_damaged_one_is_refused_by_name(
     put(checkpoints, 20)
     assert checkpoints.latest().step == 20
     assert checkpoints.steps() == [15, 20]
+
+
+def test_a_damaged_one_before_the_latest_does_not_stop_a_run(checkpoints: Checkpoints) -> None:
+    put(checkpoints, 10)
+    (checkpoints.path(10) / "progress.json").write_text("[]")
+    put(checkpoints, 20)
+    assert checkpoints.latest().step == 20
 
 
 def test_nothing_intact(checkpoints: Checkpoints) -> None:

@@ -18,7 +18,9 @@ def test_work_that_is_done_is_zero_and_says_nothing(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("error", [InputError("no such set"), ValueError("a bad value"), FileNotFoundError("gone")])
+@pytest.mark.parametrize(
+    "error", [InputError("no such set"), ValueError("a bad value"), FileNotFoundError("gone")]
+)
 def test_what_the_user_can_mend_is_one_line(error, capsys):
     assert exit_code(failing(error)) == 2
     assert capsys.readouterr().err == f"error: {error}\n"

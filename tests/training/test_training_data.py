@@ -7,14 +7,19 @@ import pytest
 
 from training import data
 from training.checked import InputError
-from training.corpora import read_split
+from training.corpora import read_files
 from training.data import lengths, prepare
-from training.options import DataOptions
+from training.data_options import DataOptions
 from training.tokenizer import TokenizerOptions
 
 
 SMALL = TokenizerOptions(vocab_size=400)
-PAIRS = [("der Hund", "the dog"), ("die Katze", "the cat"), ("das Kind", "the child"), ("ein Haus", "a house")]
+PAIRS = [
+    ("der Hund", "the dog"),
+    ("die Katze", "the cat"),
+    ("das Kind", "the child"),
+    ("ein Haus", "a house"),
+]
 DEV = [("das Pferd", "the horse")]
 
 
@@ -31,7 +36,9 @@ def aligned(folder: Path, name: str, pairs: list[tuple[str, str]]) -> list[str]:
 @pytest.fixture
 def options(tmp_path: Path) -> DataOptions:
     train = aligned(tmp_path, "train", PAIRS)
-    return DataOptions(train=train, dev=aligned(tmp_path, "dev", DEV), cache=str(tmp_path / "cache"))
+    return DataOptions(
+        train=train, dev=aligned(tmp_path, "dev", DEV), cache=str(tmp_path / "cache")
+    )
 
 
 def texts(options: DataOptions, split: str = "dev") -> list[tuple[str, str]]:
@@ -45,7 +52,9 @@ def test_tokens_are_those_of_the_text(options: DataOptions) -> None:
     assert (row["source"], row["target"]) == DEV[0]
     assert corpus.tokenizer(row["source"], text_target=row["target"])["labels"] == row["labels"]
     train = corpus.splits["train"]
-    assert [corpus.tokenizer.decode(ids, skip_special_tokens=True) for ids in train["labels"]] == [t for _, t in PAIRS]
+    assert [corpus.tokenizer.decode(ids, skip_special_tokens=True) for ids in train["labels"]] == [
+        t for _, t in PAIRS
+    ]
     assert lengths(train, "input_ids").tolist() == [len(ids) for ids in train["input_ids"]]
 
 
@@ -72,7 +81,9 @@ def test_a_cache_that_was_cut_off_is_made_again(options: DataOptions, tmp_path: 
     assert not list((tmp_path / "cache").glob("*.tmp"))
 
 
-def test_a_disk_that_fills_up(options: DataOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up(
+    options: DataOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -91,7 +102,14 @@ def test_a_given_tokenizer_is_used(options: DataOptions) -> None:
 
 
 def test_what_is_dropped_is_counted(tmp_path: Path) -> None:
-    pairs = [*PAIRS, PAIRS[0], ("", "nothing"), ("leer", "  "), ("kurz", " ".join("abcdefgh")), ("x " * 30, "y " * 30)]
+    pairs = [
+        *PAIRS,
+        PAIRS[0],
+        ("", "nothing"),
+        ("leer", "  "),
+        ("kurz", " ".join("abcdefgh")),
+        ("x " * 30, "y " * 30),
+    ]
     options = DataOptions(
         train=aligned(tmp_path, "train", pairs),
         dev=aligned(tmp_path, "dev", [("Pferd", "horse"), ("", "")]),
@@ -114,7 +132,10 @@ def test_spaces_are_made_single(tmp_path: Path, options: DataOptions) -> None:
 def test_lines_end_at_line_feeds_only(tmp_path: Path, options: DataOptions) -> None:
     (tmp_path / "d.de").write_bytes("\ufeffdas\u2028Pferd\r\nein\x0bHaus\r\n".encode())
     dev = [str(tmp_path / "d.de"), write(tmp_path, "d.en", ["the horse", "one house"])]
-    assert texts(replace(options, dev=dev)) == [("das Pferd", "the horse"), ("ein Haus", "one house")]
+    assert texts(replace(options, dev=dev)) == [
+        ("das Pferd", "the horse"),
+        ("ein Haus", "one house"),
+    ]
 
 
 def rows(names: tuple[str, str] = ("de", "en")) -> list[dict[str, str]]:
@@ -149,7 +170,10 @@ def test_nested_columns_and_data_sets_by_name(tmp_path: Path) -> None:
         cache=str(tmp_path / "cache"),
     )
     assert texts(options) == DEV
-    with pytest.raises(InputError, match=r"no column 'translation.fr' \(data.source_column\); translation has de, en"):
+    with pytest.raises(
+        InputError,
+        match=r"no column 'translation.fr' \(data.source_column\); translation has de, en",
+    ):
         prepare(replace(options, source_column="translation.fr"), SMALL)
     with pytest.raises(InputError, match="split 'tset', cannot be loaded"):
         prepare(replace(options, dev="tset"), SMALL)
@@ -157,7 +181,10 @@ def test_nested_columns_and_data_sets_by_name(tmp_path: Path) -> None:
 
 def test_files_of_unequal_length(tmp_path: Path, options: DataOptions) -> None:
     short = write(tmp_path, "short.en", ["the dog", "the cat", "the child"])
-    with pytest.raises(InputError, match=r"has 4 lines and .*short.en has 3: line 4 of .*train.de has no partner in"):
+    with pytest.raises(
+        InputError,
+        match=r"has 4 lines and .*short.en has 3: line 4 of .*train.de has no partner in",
+    ):
         prepare(replace(options, train=[options.train[0], short]), SMALL)
     with pytest.raises(InputError, match=r"line 4 of .*train.de has no partner in .*short.en"):
         prepare(replace(options, train=[short, options.train[0]]), SMALL)
@@ -166,20 +193,31 @@ def test_files_of_unequal_length(tmp_path: Path, options: DataOptions) -> None:
 @pytest.mark.parametrize("name", ["train.de", "train.jsonl"])
 def test_a_file_that_is_not_utf8(tmp_path: Path, options: DataOptions, name: str) -> None:
     (tmp_path / name).write_bytes('{"a": "gut"}\n{"a": "schön"}\n'.encode("latin1"))
-    train = str(tmp_path / name) if name.endswith("jsonl") else [str(tmp_path / name), options.train[1]]
-    with pytest.raises(InputError, match=rf"{name} line 2 is not UTF-8 \(byte 0xf6 at place 11\); convert the file"):
+    train = (
+        str(tmp_path / name) if name.endswith("jsonl") else [str(tmp_path / name), options.train[1]]
+    )
+    with pytest.raises(
+        InputError, match=rf"{name} line 2 is not UTF-8 \(byte 0xf6 at place 11\); convert the file"
+    ):
         prepare(replace(options, train=train), SMALL)
 
 
 def test_a_missing_column(tmp_path: Path, options: DataOptions) -> None:
     datasets.Dataset.from_list(rows(("source", "english"))).to_csv(tmp_path / "dev.csv")
-    with pytest.raises(InputError, match=r"dev.csv has no column 'target' \(data.target_column\); it has source, en"):
+    with pytest.raises(
+        InputError,
+        match=r"dev.csv has no column 'target' \(data.target_column\); it has source, en",
+    ):
         prepare(replace(options, dev=str(tmp_path / "dev.csv")), SMALL)
 
 
 def test_a_column_without_text(tmp_path: Path, options: DataOptions) -> None:
-    datasets.Dataset.from_dict({"source": ["a", "b"], "target": [1, 2]}).to_csv(tmp_path / "dev.csv")
-    with pytest.raises(InputError, match="row 1 of .*dev.csv: column 'target' must hold text; got 1"):
+    datasets.Dataset.from_dict({"source": ["a", "b"], "target": [1, 2]}).to_csv(
+        tmp_path / "dev.csv"
+    )
+    with pytest.raises(
+        InputError, match="row 1 of .*dev.csv: column 'target' must hold text; got 1"
+    ):
         prepare(replace(options, dev=str(tmp_path / "dev.csv")), SMALL)
 
 
@@ -187,7 +225,9 @@ def test_a_file_that_is_not_what_its_name_says(tmp_path: Path, options: DataOpti
     write(tmp_path, "dev.jsonl", ['{"source": '])
     with pytest.raises(InputError, match=r"dev.jsonl \(data.dev\) cannot be read as json"):
         prepare(replace(options, dev=str(tmp_path / "dev.jsonl")), SMALL)
-    with pytest.raises(InputError, match=r"data.dev is .*train.de: a single file ends in .jsonl, .json"):
+    with pytest.raises(
+        InputError, match=r"data.dev is .*train.de: a single file ends in .jsonl, .json"
+    ):
         prepare(replace(options, dev=options.train[0]), SMALL)
 
 
@@ -197,11 +237,21 @@ def test_a_file_that_is_not_there(options: DataOptions) -> None:
 
 
 def test_a_dev_set_that_overlaps_the_training_set(tmp_path: Path, options: DataOptions) -> None:
-    dev = [write(tmp_path, "d.de", ["neu", " die  Katze"]), write(tmp_path, "d.en", ["new", "the cat"])]
+    dev = [
+        write(tmp_path, "d.de", ["neu", " die  Katze"]),
+        write(tmp_path, "d.en", ["new", "the cat"]),
+    ]
     overlapping = replace(options, dev=dev)
-    with pytest.raises(InputError, match=r"d.de line 2 \(dev\) is also in the training set, at .*train.de line 2:"):
+    with pytest.raises(
+        InputError, match=r"d.de line 2 \(dev\) is also in the training set, at .*train.de line 2:"
+    ):
         prepare(overlapping, SMALL)
     dropped = prepare(replace(overlapping, drop_dev_overlap=True), SMALL).cleaning["train"]
+    assert (dropped.overlap, dropped.kept) == (1, 3)
+    dev[1] = write(tmp_path, "d.en", ["new", "a cat"])  # another translation of the same sentence
+    changed = replace(overlapping, dev=dev)
+    assert prepare(changed, SMALL).cleaning["train"].overlap == 0
+    dropped = prepare(replace(changed, drop_dev_overlap=True), SMALL).cleaning["train"]
     assert (dropped.overlap, dropped.kept) == (1, 3)
 
 
@@ -219,5 +269,7 @@ def test_nothing_left(tmp_path: Path, options: DataOptions) -> None:
 
 
 def test_the_toy_set_is_generated() -> None:
-    splits = [read_split(DataOptions(dataset="toy"), split) for split in ("train", "dev", "test")]
+    splits = [
+        read_files(DataOptions(dataset="toy"), "toy", split) for split in ("train", "dev", "test")
+    ]
     assert [len(rows) for rows in splits] == [6000, 200, 200]

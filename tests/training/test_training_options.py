@@ -25,7 +25,17 @@ def test_the_configs_that_ship_are_correct(path: Path) -> None:
 
 
 def test_there_is_a_config_for_every_data_set() -> None:
-    names = {"toy", "tatoeba-deu-eng", "multi30k-deu-eng", "3am-zho-eng", "wmt15-deu-eng", "nist-zho-eng"}
+    names = {
+        "toy",
+        "tatoeba-deu-eng",
+        "tatoeba-zho-eng",
+        "package-deu-eng",
+        "europarl-deu-eng",
+        "multi30k-deu-eng",
+        "3am-zho-eng",
+        "wmt15-deu-eng",
+        "nist-zho-eng",
+    }
     assert names <= {path.stem for path in CONFIGS}
 
 
@@ -37,24 +47,59 @@ def test_the_papers_german_model_has_its_size_and_catch_up() -> None:
 @pytest.mark.parametrize(
     ("section", "values", "message"),
     [
-        ("training", {"lerning_rate": 1.0}, "unknown key 'training.lerning_rate'; did you mean 'learning_rate'"),
+        (
+            "training",
+            {"lerning_rate": 1.0},
+            "unknown key 'training.lerning_rate'; did you mean 'learning_rate'",
+        ),
         ("training", {"zzz": 1.0}, "unknown key 'training.zzz'; the keys there are max_steps, "),
-        ("training", {"max_steps": "many"}, r"training.max_steps must be a whole number; got 'many' \(str\)"),
+        (
+            "training",
+            {"max_steps": "many"},
+            r"training.max_steps must be a whole number; got 'many' \(str\)",
+        ),
         ("training", {"max_steps": True}, "training.max_steps must be a whole number; got True"),
         ("training", {"max_steps": 1.5}, "training.max_steps must be a whole number; got 1.5"),
         ("training", {"max_steps": 0}, "training: max_steps must be at least 1; got 0"),
-        ("training", {"learning_rate": "fast"}, "training.learning_rate must be a number; got 'fast'"),
+        (
+            "training",
+            {"learning_rate": "fast"},
+            "training.learning_rate must be a number; got 'fast'",
+        ),
         ("training", {"learning_rate": 0}, "learning_rate must be above 0; got 0"),
         ("training", {"adam_beta2": 1.0}, "adam_beta2 must lie between 0 and 1; got 1.0"),
-        ("training", {"clip_norm": 0.0}, "clip_norm must be above 0, or null for no clipping; got 0.0"),
+        ("training", {"ema": 1.0}, "ema must lie between 0 and 1, or be null; got 1.0"),
+        ("training", {"r_drop": 0.0}, "r_drop must be above 0, or null for none; got 0.0"),
+        ("training", {"average": 0}, "average must be at least 1; got 0"),
+        (
+            "training",
+            {"clip_norm": 0.0},
+            "clip_norm must be above 0, or null for no clipping; got 0.0",
+        ),
         ("training", {"clip_norm": []}, "training.clip_norm must be a number or null; got"),
-        ("training", {"schedule": "linear"}, "training.schedule must be 'inverse_sqrt' or 'cosine'; got 'linear'"),
+        (
+            "training",
+            {"schedule": "linear"},
+            "training.schedule must be 'inverse_sqrt' or 'cosine'; got 'linear'",
+        ),
         ("training", {"multi_ks": [0]}, r"multi_ks lists k of 1 or more.*got \[0\]"),
-        ("training", {"multi_ks": ["a"]}, "training.multi_ks must be a list, each a whole number or null"),
+        (
+            "training",
+            {"multi_ks": ["a"]},
+            "training.multi_ks must be a list, each a whole number or 'full'",
+        ),
         ("training", {"patience": 0}, "patience must be at least 1; got 0"),
         ("data", {"train": None}, "data: train is missing: give two text files"),
-        ("data", {"train": ["a", "b", "c"]}, r"train as a list is \[source file, target file\]; got 3 entries"),
-        ("data", {"dataset": "wmt/wmt14"}, "with dataset 'wmt/wmt14', train is the name of a split"),
+        (
+            "data",
+            {"train": ["a", "b", "c"]},
+            r"train as a list is \[source file, target file\]; got 3 entries",
+        ),
+        (
+            "data",
+            {"dataset": "wmt/wmt14"},
+            "with dataset 'wmt/wmt14', train is the name of a split",
+        ),
         ("data", {"max_tokens": 1}, "max_tokens must be at least 2; got 1"),
         ("data", {"max_ratio": 0.5}, "max_ratio must be at least 1; got 0.5"),
         ("data", {"drop_duplicates": "no"}, "data.drop_duplicates must be true or false; got 'no'"),
@@ -63,16 +108,24 @@ def test_the_papers_german_model_has_its_size_and_catch_up() -> None:
         ("model", {"vocab_size": 64}, "unknown key 'model.vocab_size'"),
         ("model", {"d_model": "wide"}, "model: .*d_model.*expected int, got str"),
         ("model", {"preset": "huge"}, "model: presets are base, tiny; got 'huge'"),
-        ("model", {"encoder_attention": "both"}, "encoder_attention must be 'causal' or 'prefix'; got 'both'"),
+        (
+            "model",
+            {"encoder_attention": "both"},
+            "encoder_attention must be 'causal' or 'prefix'; got 'both'",
+        ),
         ("wait_k_model", {"zzz": 1}, "unknown key 'wait_k_model.zzz'"),
         ("finetune", {"max_step": 3}, "unknown key 'finetune.max_step'; did you mean 'max_steps'"),
         ("finetune", {"seed": -1}, "finetune: seed must be at least 0; got -1"),
         ("set", {"ks": [1, 1]}, r"set: ks lists different k of 1 or more; got \[1, 1\]"),
         ("set", {"ks": [1, 5], "k_max": 4}, "k_max must reach the largest of ks, 5; got 4"),
+        ("set", {"bases": 0}, "bases must be at least 1, .*; got 0 with base: full"),
+        ("set", {"bases": 3, "base": "none"}, "there must be a base; got 3 with base: none"),
         ("set", {"first_threshold": 2.0}, "first_threshold is a probability; got 2.0"),
     ],
 )
-def test_what_is_wrong_is_named(settings: dict[str, Any], section: str, values: dict[str, Any], message: str) -> None:
+def test_what_is_wrong_is_named(
+    settings: dict[str, Any], section: str, values: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InputError, match=f"x.yaml: .*{message}"):
         parse_config(changed(settings, section, **values), "x.yaml")
 
@@ -82,7 +135,9 @@ def test_a_missing_section_and_one_that_is_none_are_named(settings: dict[str, An
         parse_config({**settings, "training": {"max_steps": 3}}, "x.yaml")
     with pytest.raises(InputError, match="the key data is missing"):
         parse_config({"training": settings["training"]}, "x.yaml")
-    with pytest.raises(InputError, match=r"data must be a section of keys and values; got 'toy' \(str\)"):
+    with pytest.raises(
+        InputError, match=r"data must be a section of keys and values; got 'toy' \(str\)"
+    ):
         parse_config({**settings, "data": "toy"}, "x.yaml")
 
 
@@ -104,12 +159,18 @@ def test_files_that_hold_no_config(tmp_path: Path) -> None:
         load_config(tmp_path / "broken.yaml")
 
 
-def test_a_config_may_say_only_what_differs_from_another(settings: dict[str, Any], tmp_path: Path) -> None:
+def test_a_config_may_say_only_what_differs_from_another(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
     (tmp_path / "whole.yaml").write_text(yaml.safe_dump({**settings, "set": {"ks": [1, 3]}}))
-    (tmp_path / "other.yaml").write_text("{extends: whole.yaml, training: {seed: 7}, set: {base: none}}")
+    (tmp_path / "other.yaml").write_text(
+        "{extends: whole.yaml, training: {seed: 7}, set: {base: none}}"
+    )
     whole, other = (load_config(tmp_path / f"{name}.yaml") for name in ("whole", "other"))
     assert (other.training.seed, other.set.base) == (7, "none")
-    changed = replace(other, training=replace(other.training, seed=whole.training.seed), set=whole.set)
+    changed = replace(
+        other, training=replace(other.training, seed=whole.training.seed), set=whole.set
+    )
     assert other.set.ks == [1, 3]
     assert changed == whole
     (tmp_path / "lost.yaml").write_text("{extends: nowhere.yaml}")
@@ -127,7 +188,10 @@ def test_fine_tuning_changes_only_what_it_names(settings: dict[str, Any]) -> Non
     tuned = config.for_run(3, init_from="base", seed=None).training
     assert (tuned.max_steps, tuned.learning_rate) == (4, config.training.learning_rate)
     config = parse_config({**settings, "second_round": {"max_steps": 7}}, "x.yaml")
-    steps = {k: config.for_run(k, init_from="base", seed=None).training.max_steps for k in (3, "full", "multi")}
+    steps = {
+        k: config.for_run(k, init_from="base", seed=None).training.max_steps
+        for k in (3, "full", "multi")
+    }
     assert steps == {3: 4, "full": 7, "multi": 7}
     assert config.for_run("full", init_from=None, seed=None).training == config.training
     with pytest.raises(InputError, match="second_round"):
@@ -145,7 +209,9 @@ def test_k_on_the_command_line() -> None:
     assert [parse_k(text) for text in ("3", "full", "multi")] == [3, "full", "multi"]
     assert parse_ks("5, 1,3") == [1, 3, 5]
     for wrong in ("0", "-1", "x", "1.5", ""):
-        with pytest.raises(InputError, match="--k is a number of 1 or more, 'full' or 'multi'; got"):
+        with pytest.raises(
+            InputError, match="--k is a number of 1 or more, 'full' or 'multi'; got"
+        ):
             parse_k(wrong)
     for wrong in ("1,1", "full,1"):
         with pytest.raises(InputError, match="--ks lists different numbers"):

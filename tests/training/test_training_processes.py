@@ -13,8 +13,10 @@ import torch
 from safetensors.torch import load_file
 
 from hf_simultaneous import AdaptiveWaitKGenerator, FullSentence
+from hf_simultaneous.schedule import FULL
 from training import train_all
 from training.checked import InputError
+from training.options import parse_config
 from training.train_all import Plan, main
 
 
@@ -26,13 +28,26 @@ Config = Callable[[Settings], str]
 def test_two_processes_do_what_one_does(
     settings: Settings, config_file: Config, train: Callable[..., int], tmp_path: Path
 ) -> None:
-    """Same global batch: losses agree to 1e-5, weights to 1e-4 (sums are taken in another order)."""
+    """Same global batch: losses agree to 1e-5, weights to 1e-4 (sums are taken in another
+    order)."""
     settings["model"]["dropout"] = 0.0
     assert train(settings, "multi", tmp_path / "one") == 0
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "training.train_wait_k"]
+    launch = [
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node=2",
+        "-m",
+        "training.train_wait_k",
+    ]
     options = ["--config", config_file(settings), "--k", "multi", "--output", str(tmp_path / "two")]
-    subprocess.run([sys.executable, *launch, *options], check=True, timeout=300, stderr=subprocess.DEVNULL)
-    one, two = (json.loads((tmp_path / name / "training.json").read_text())["history"] for name in ("one", "two"))
+    subprocess.run(
+        [sys.executable, *launch, *options], check=True, timeout=300, stderr=subprocess.DEVNULL
+    )
+    one, two = (
+        json.loads((tmp_path / name / "training.json").read_text())["history"]
+        for name in ("one", "two")
+    )
     assert len(one) == len(two) == 2
     for first, second in zip(one, two, strict=True):
         assert first == pytest.approx(second, abs=1e-5)
@@ -42,18 +57,29 @@ def test_two_processes_do_what_one_does(
 
 
 def test_steps_that_processes_cannot_share(
-    settings: Settings, train: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+    settings: Settings,
+    train: Callable[..., int],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Any,
 ) -> None:
     from accelerate import Accelerator
 
     monkeypatch.setattr(Accelerator, "num_processes", 3)
     assert train(settings, 2, tmp_path / "run") == 2
-    assert "training.batches_per_step is 2, which 3 processes cannot share equally" in capsys.readouterr().err
+    assert (
+        "training.batches_per_step is 2, which 3 processes cannot share equally"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.system
 def test_a_set(
-    settings: Settings, config_file: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+    settings: Settings,
+    config_file: Config,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Any,
 ) -> None:
     settings["model"]["encoder_attention"] = "prefix"
     more = {
@@ -65,23 +91,36 @@ def test_a_set(
     command = ["--config", config, "--output", str(output), "--ks", "2", "--jobs", "1"]
     assert main(command) == 0
     card = (output / "set" / "README.md").read_text()
-    for fact in ("| training data | Us |", "| licence of the data | CC BY 2.0 FR |", "| attribution | us.org |"):
+    for fact in (
+        "| training data | Us |",
+        "| licence of the data | CC BY 2.0 FR |",
+        "| attribution | us.org |",
+    ):
         assert fact in card
     assert re.search(
-        r"\| wait-2 \| causal \| [\d,]+ \| 4 steps from full \| dev, wait-2: BLEU [\d.]+, AL [\d.]+ \|", card
+        r"\| wait-2 \| causal \| [\d,]+ \| 4 steps from full "
+        r"\| dev, wait-2: BLEU [\d.]+, AL [\d.]+ \|",
+        card,
     )
     assert str(tmp_path) not in card
     generator = AdaptiveWaitKGenerator.from_pretrained(str(output / "set"))
-    assert list(generator.models) == [2, None]
-    assert [model.config.encoder_attention for model in generator.models.values()] == ["causal", "prefix"]
+    assert list(generator.models) == [2, FULL]
+    assert [model.config.encoder_attention for model in generator.models.values()] == [
+        "causal",
+        "prefix",
+    ]
     assert (generator.thresholds, generator.early_stop) == ({2: 0.5, 3: 0.0}, False)
-    assert {weight.dtype for weight in load_file(output / "set" / "model.safetensors").values()} == {torch.float16}
+    assert {
+        weight.dtype for weight in load_file(output / "set" / "model.safetensors").values()
+    } == {torch.float16}
     assert {model.dtype for model in generator.models.values()} == {torch.float32}
     source = generator.tokenizer(["das Kind hat"]).input_ids
     for policy in (None, FullSentence()):
         assert generator.generate(source, policy=policy, max_new_tokens=3).shape[0] == 1
     assert (output / "wait-2" / "training.json").is_file()
-    assert json.loads((output / "wait-2" / "training.json").read_text())["init_from"] == str(output / "full")
+    assert json.loads((output / "wait-2" / "training.json").read_text())["init_from"] == str(
+        output / "full"
+    )
 
     assert main(command) == 2
     assert "is not empty; go on with --resume" in capsys.readouterr().err
@@ -100,12 +139,46 @@ def plan(settings: Settings, config_file: Config, tmp_path: Path, **changes: Any
     from training.options import load_config
 
     path = config_file(settings)
-    values = {"config_file": path, "config": load_config(path), "output": tmp_path / "out", "ks": [1, 3], "jobs": 2}
+    values = {
+        "config_file": path,
+        "config": load_config(path),
+        "output": tmp_path / "out",
+        "ks": [1, 3],
+        "jobs": 2,
+    }
     return Plan(**{**values, **changes})
 
 
+@pytest.mark.parametrize(
+    ("base", "bases", "starts"),
+    [
+        ("multi", ["multi", "multi-2"], ["multi", "multi-2", "multi", "multi"]),
+        ("full", ["full", "full-2"], ["full", "full-2", "full"]),
+        (
+            "full-multi",
+            ["first", "full", "multi", "first-2", "multi-2"],
+            ["multi", "multi-2", "multi"],
+        ),
+    ],
+)
+def test_members_start_from_several_bases_in_turn(
+    settings: dict[str, Any], tmp_path: Path, base: str, bases: list[str], starts: list[str]
+) -> None:
+    settings = {**settings, "set": {"base": base, "bases": 2, "ks": [1, 3, 5]}}
+    config = parse_config(settings, "x.yaml")
+    several = Plan(config_file="x.yaml", config=config, output=tmp_path, ks=[1, 3, 5])
+    assert [job.name for job in several.bases] == bases
+    assert [job.start for job in several.members] == starts
+    assert {job.name for job in several.members} | set(bases) >= {"full", "wait-1", "wait-5"}
+    seeds = [several.command(job, 1)[-1] for job in [*several.bases, *several.members]]
+    by_start = {job.name: several.command(job, 1)[-1] for job in several.bases}
+    assert len({seed for name, seed in by_start.items() if name.endswith("-2")}) == 1
+    assert {"1", "1001", "2", "1004", "6"} <= set(seeds)
+
+
 class Runs:
-    """Stands in for subprocess.run: takes notes, and leaves the facts of a finished run, or does not."""
+    """Stands in for subprocess.run: takes notes, and leaves the facts of a finished run, or does
+    not."""
 
     def __init__(self, code: int = 0):
         self.code, self.commands, self.environments = code, [], []
@@ -137,7 +210,10 @@ def test_the_base_comes_first_on_all_cores(
     assert "--init-from" not in runs.commands[0]
     for command in runs.commands[1:]:
         assert command[command.index("--init-from") + 1] == str(tmp_path / "out" / "multi")
-    seeds = {command[command.index("--k") + 1]: command[command.index("--seed") + 1] for command in runs.commands}
+    seeds = {
+        command[command.index("--k") + 1]: command[command.index("--seed") + 1]
+        for command in runs.commands
+    }
     assert len({seeds["multi"], seeds["1"], seeds["3"]}) == 3
     assert {env["OMP_NUM_THREADS"] for env in runs.environments} == {"1"}
 
@@ -152,8 +228,14 @@ def test_a_model_for_all_k_may_come_between(
     found = []
     for command in runs.commands:
         given = dict(zip(command, command[1:], strict=False))
-        found.append((given["--k"], Path(given["--output"]).name, Path(given.get("--init-from", "")).name))
-    assert found[:3] == [("full", "first", ""), ("full", "full", "first"), ("multi", "multi", "first")]
+        found.append(
+            (given["--k"], Path(given["--output"]).name, Path(given.get("--init-from", "")).name)
+        )
+    assert found[:3] == [
+        ("full", "first", ""),
+        ("full", "full", "first"),
+        ("multi", "multi", "first"),
+    ]
     assert sorted(found[3:]) == [("1", "wait-1", "multi"), ("3", "wait-3", "multi")]
 
 
@@ -186,16 +268,24 @@ def test_a_member_that_fails_is_named_and_the_others_go_on(
     settings: Settings, config_file: Config, tmp_path: Path, monkeypatch: Any
 ) -> None:
     (tmp_path / "out" / "full").mkdir(parents=True)
-    (tmp_path / "out" / "full" / "training.json").write_text('{"scores": {}, "steps": 1, "seconds": 1}')
+    (tmp_path / "out" / "full" / "training.json").write_text(
+        '{"scores": {}, "steps": 1, "seconds": 1}'
+    )
     runs = Runs(code=2)
     monkeypatch.setattr(train_all.subprocess, "run", runs)
-    with pytest.raises(InputError, match="wait-1 failed with exit code 2: no disk space .*; wait-3 failed"):
+    with pytest.raises(
+        InputError, match="wait-1 failed with exit code 2: no disk space .*; wait-3 failed"
+    ):
         train_all.train_all(plan(settings, config_file, tmp_path, resume=True))
     assert len(runs.commands) == 2
 
 
 def test_interrupting_calls_off_what_has_not_begun(
-    settings: Settings, config_file: Config, tmp_path: Path, monkeypatch: Any, capsys: pytest.CaptureFixture[str]
+    settings: Settings,
+    config_file: Config,
+    tmp_path: Path,
+    monkeypatch: Any,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -206,7 +296,9 @@ def test_interrupting_calls_off_what_has_not_begun(
     assert "--resume" in capsys.readouterr().err
 
 
-def test_wrong_options(settings: Settings, config_file: Config, tmp_path: Path, capsys: Any) -> None:
+def test_wrong_options(
+    settings: Settings, config_file: Config, tmp_path: Path, capsys: Any
+) -> None:
     command = ["--config", config_file(settings), "--output", str(tmp_path / "out")]
     assert main([*command, "--jobs", "0"]) == 2
     assert "--jobs must be at least 1; got 0" in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""Whole runs of the command, small ones: learning, going on, starting from another model, and what stops a run."""
+"""Whole runs of the command, small ones: learning, going on, starting from another model, and what
+stops a run."""
 
 import json
 import os
@@ -76,14 +77,31 @@ def toy_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     }.items():
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     settings = yaml.safe_load(Path("training/configs/toy.yaml").read_text())
-    settings["training"] |= {"max_steps": 80, "evaluate_every": 40, "warmup_steps": 30, "batch_tokens": 600}
+    settings["training"] |= {
+        "max_steps": 80,
+        "evaluate_every": 40,
+        "warmup_steps": 30,
+        "batch_tokens": 600,
+    }
     found = {}
     for name in ("train", "shuffled"):
         dev = [str(folder / "dev.de"), str(folder / "dev.en")]
         train = [str(folder / "train.de"), str(folder / f"{name}.en")]
-        settings["data"] = {"train": train, "dev": dev, "cache": str(folder / "cache"), "max_tokens": 64}
+        settings["data"] = {
+            "train": train,
+            "dev": dev,
+            "cache": str(folder / "cache"),
+            "max_tokens": 64,
+        }
         (folder / "config.yaml").write_text(yaml.safe_dump(settings))
-        command = ["--config", str(folder / "config.yaml"), "--k", "3", "--output", str(folder / name)]
+        command = [
+            "--config",
+            str(folder / "config.yaml"),
+            "--k",
+            "3",
+            "--output",
+            str(folder / name),
+        ]
         assert train_wait_k.main(command) == 0
         found[name] = facts(folder / name)
     return found
@@ -96,16 +114,22 @@ def test_the_loss_falls(toy_runs: dict[str, Any]) -> None:
 
 
 def test_it_learns_more_than_from_shuffled_translations(toy_runs: dict[str, Any]) -> None:
-    real, control = (toy_runs[name]["scores"]["dev"]["wait-3"]["bleu"] for name in ("train", "shuffled"))
+    real, control = (
+        toy_runs[name]["scores"]["dev"]["wait-3"]["bleu"] for name in ("train", "shuffled")
+    )
     assert real > control + 20
     assert toy_runs["train"]["dev_loss"] < toy_runs["shuffled"]["dev_loss"] - 0.5
 
 
 @pytest.mark.parametrize("k", [2, "multi"])
-def test_resuming_gives_the_same_weights_to_the_bit(settings: Settings, train: Train, tmp_path: Path, k: Any) -> None:
+def test_resuming_gives_the_same_weights_to_the_bit(
+    settings: Settings, train: Train, tmp_path: Path, k: Any
+) -> None:
     settings = changed(settings, "training", checkpoint_every=3)
     assert train(settings, k, tmp_path / "whole") == 0
-    assert train(settings, k, tmp_path / "parts", "--max-steps", "4") == 0  # between two checkpoints, within an epoch
+    assert (
+        train(settings, k, tmp_path / "parts", "--max-steps", "4") == 0
+    )  # between two checkpoints, within an epoch
     assert not same(tmp_path / "whole", tmp_path / "parts")
     assert train(settings, k, tmp_path / "parts", "--resume", "--max-steps", "7") == 0
     assert train(settings, k, tmp_path / "parts", "--resume") == 0
@@ -132,8 +156,13 @@ def test_a_killed_run_goes_on(
     settings = changed(settings, "training", checkpoint_every=2, max_steps=30, evaluate_every=15)
     command = [sys.executable, "-m", "training.train_wait_k", "--config", config_file(settings)]
     killed = tmp_path / "killed"
-    process = subprocess.Popen([*command, "--k", "2", "--output", str(killed)], stderr=subprocess.DEVNULL)
-    while not (killed / "checkpoints").is_dir() or len(Checkpoints(killed / "checkpoints").steps()) < 2:
+    process = subprocess.Popen(
+        [*command, "--k", "2", "--output", str(killed)], stderr=subprocess.DEVNULL
+    )
+    while (
+        not (killed / "checkpoints").is_dir()
+        or len(Checkpoints(killed / "checkpoints").steps()) < 2
+    ):
         assert process.poll() is None
         time.sleep(0.02)
     assert train(settings, 2, killed, "--resume") == 2  # another process is at it
@@ -159,13 +188,18 @@ def test_a_damaged_checkpoint_is_passed_over(
     capsys.readouterr()
     assert train(settings, 2, folder, "--resume", "--max-steps", "10") == 0
     said = capsys.readouterr().out
-    assert "step-00000010 is damaged (model.safetensors has changed since it was written) and is not used" in said
+    assert (
+        "step-00000010 is damaged (model.safetensors has changed since it was written) and is not "
+        "used" in said
+    )
     assert "going on from step 5" in said
     assert all(torch.equal(whole[name], value) for name, value in weights(folder).items())
 
 
 def test_early_stopping_keeps_the_best(settings: Settings, train: Train, tmp_path: Path) -> None:
-    settings = changed(settings, "training", evaluate_every=1, patience=2, learning_rate=30.0, max_steps=30)
+    settings = changed(
+        settings, "training", evaluate_every=1, patience=2, learning_rate=30.0, max_steps=30
+    )
     assert train(settings, 2, tmp_path / "run") == 0
     found = facts(tmp_path / "run")
     losses = [entry["dev_loss"] for entry in found["history"]]
@@ -173,7 +207,9 @@ def test_early_stopping_keeps_the_best(settings: Settings, train: Train, tmp_pat
     assert found["steps"] == found["best_step"] + 2 < 30
     assert found["dev_loss"] == min(losses)
     best = weights(tmp_path / "run" / "checkpoints" / f"step-{found['best_step']:08d}")
-    assert torch.equal(best["model.shared.weight"], weights(tmp_path / "run")["model.shared.weight"])
+    assert torch.equal(
+        best["model.shared.weight"], weights(tmp_path / "run")["model.shared.weight"]
+    )
 
 
 def test_a_finished_folder_loads(settings: Settings, train: Train, tmp_path: Path) -> None:
@@ -203,7 +239,12 @@ def test_a_finished_folder_loads(settings: Settings, train: Train, tmp_path: Pat
 
 def test_starting_from_a_model_of_ours(settings: Settings, train: Train, tmp_path: Path) -> None:
     assert train(settings, "full", tmp_path / "full", "--max-steps", "2") == 0
-    assert train(settings, 1, tmp_path / "one", "--init-from", str(tmp_path / "full"), "--max-steps", "1") == 0
+    assert (
+        train(
+            settings, 1, tmp_path / "one", "--init-from", str(tmp_path / "full"), "--max-steps", "1"
+        )
+        == 0
+    )
     base, tuned = weights(tmp_path / "full"), weights(tmp_path / "one")
     moved = max(float((base[name] - tuned[name]).abs().max()) for name in base)
     assert 0 < moved < 0.01  # one step away
@@ -212,20 +253,34 @@ def test_starting_from_a_model_of_ours(settings: Settings, train: Train, tmp_pat
 
 
 def marian(folder: Path, **changes: Any) -> None:
-    sizes = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
+    sizes = {
+        "d_model": 32,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_ffn_dim": 32,
+        "decoder_ffn_dim": 32,
+    }
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
     ids = {"pad_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 0}
-    MarianMTModel(MarianConfig(**{**sizes, **heads, **ids, **changes})).half().save_pretrained(folder)
+    MarianMTModel(MarianConfig(**{**sizes, **heads, **ids, **changes})).half().save_pretrained(
+        folder
+    )
 
 
 @pytest.mark.parametrize("encoder", ["prefix", "causal"])
-def test_starting_from_a_marian_model(settings: Settings, train: Train, tmp_path: Path, encoder: str) -> None:
+def test_starting_from_a_marian_model(
+    settings: Settings, train: Train, tmp_path: Path, encoder: str
+) -> None:
     marian(tmp_path / "marian", vocab_size=500, max_position_embeddings=128)
     settings = {**settings, "model": {"encoder_attention": encoder, "catchup": 6}}
     more = ("--init-from", str(tmp_path / "marian"), "--max-steps", "2")
     assert train(settings, 2, tmp_path / "run", *more) == 0
     model = SimultaneousMTModel.from_pretrained(tmp_path / "run")
-    assert (model.config.encoder_attention, model.config.catchup, model.config.wait_k) == (encoder, 6, 2)
+    assert (model.config.encoder_attention, model.config.catchup, model.config.wait_k) == (
+        encoder,
+        6,
+        2,
+    )
     assert model.dtype == torch.float32
 
 
@@ -243,7 +298,11 @@ def test_starting_from_a_marian_model(settings: Settings, train: Train, tmp_path
             {"init_std": 0.9, "d_model": 64},
             "model.d_model is 64 in the config, but 32 in",
         ),
-        ({"vocab_size": 500, "max_position_embeddings": 64}, {}, "max_tokens is 128, but the model has 64 positions"),
+        (
+            {"vocab_size": 500, "max_position_embeddings": 64},
+            {},
+            "max_tokens is 128, but the model has 64 positions",
+        ),
     ],
 )
 def test_a_model_that_does_not_fit(
@@ -256,7 +315,16 @@ def test_a_model_that_does_not_fit(
     message: str,
 ) -> None:
     marian(tmp_path / "marian", **change)
-    assert train({**settings, "model": more}, 2, tmp_path / "run", "--init-from", str(tmp_path / "marian")) == 2
+    assert (
+        train(
+            {**settings, "model": more},
+            2,
+            tmp_path / "run",
+            "--init-from",
+            str(tmp_path / "marian"),
+        )
+        == 2
+    )
     assert re.search(message, capsys.readouterr().err)
 
 
@@ -285,7 +353,10 @@ def test_a_folder_that_holds_something_else(
     assert "holds another run: k was 2 and is now 3" in capsys.readouterr().err
     assert train(changed(settings, "training", learning_rate=0.5), 2, folder, "--resume") == 2
     assert "training.learning_rate was 0.005 and is now 0.5" in capsys.readouterr().err
-    loose = changed(settings, "training", log_every=3) | {"finetune": {"seed": 5}, "set": {"ks": [9]}}
+    loose = changed(settings, "training", log_every=3) | {
+        "finetune": {"seed": 5},
+        "set": {"ks": [9]},
+    }
     assert train(loose, 2, folder, "--resume", "--max-steps", "1") == 0
     assert "is finished: 1 steps" in capsys.readouterr().out
     (tmp_path / "mine").mkdir()
@@ -299,7 +370,9 @@ def test_bad_data_is_named_before_anything_is_trained(
 ) -> None:
     settings = changed(settings, "data", train=["nowhere.de", "nowhere.en"])
     assert train(settings, 2, tmp_path / "run") == 2
-    assert capsys.readouterr().err.startswith("error: the file nowhere.de (data.train) is not there")
+    assert capsys.readouterr().err.startswith(
+        "error: the file nowhere.de (data.train) is not there"
+    )
     assert not (tmp_path / "run").exists()  # the corrected command need not say --resume
 
 
@@ -386,7 +459,9 @@ def test_an_interrupted_run_says_how_to_go_on(
         patch.setattr(train_wait_k.Trainer, "fit", interrupt)
         assert train(settings, 2, tmp_path / "run") == 130
     assert "--resume" in capsys.readouterr().err
-    assert train(settings, 2, tmp_path / "run", "--max-steps", "1") == 0  # nothing was lost, so nothing is refused
+    assert (
+        train(settings, 2, tmp_path / "run", "--max-steps", "1") == 0
+    )  # nothing was lost, so nothing is refused
 
 
 def test_sharing(
@@ -407,12 +482,22 @@ def test_sharing(
     assert train(settings, 2, folder, "--max-steps", "1", "--push-to-hub", "me/wait-2") == 0
     assert [(request.folder, request.repo) for request in shared] == [(folder, "me/wait-2")]
     assert "shared as https://huggingface.co/me/wait-2" in capsys.readouterr().out
-    more = ("--resume", "--max-steps", "1", "--push-to-hub", "me/again")  # what is finished can still be shared
+    more = (
+        "--resume",
+        "--max-steps",
+        "1",
+        "--push-to-hub",
+        "me/again",
+    )  # what is finished can still be shared
     assert train(settings, 2, folder, *more) == 0
     assert shared[1].repo == "me/again"
     (folder / "README.md").write_text("Mine.")
-    monkeypatch.setattr(finish.hub, "push", lambda _: (_ for _ in ()).throw(ConnectionError("no network")))
-    assert train(settings, 2, folder, "--resume", "--max-steps", "2", "--push-to-hub", "me/again") == 2
+    monkeypatch.setattr(
+        finish.hub, "push", lambda _: (_ for _ in ()).throw(ConnectionError("no network"))
+    )
+    assert (
+        train(settings, 2, folder, "--resume", "--max-steps", "2", "--push-to-hub", "me/again") == 2
+    )
     assert f"{folder} is finished, but was not shared: no network" in capsys.readouterr().err
     assert facts(folder)["steps"] == 2
     assert (folder / "README.md").read_text() == "Mine.", "an edited card stays"

@@ -29,15 +29,26 @@ def test_what_is_shipped_translates_as_the_set_does(folder: Path, tmp_path: Path
     for _ in range(2):  # the second takes the place of the first
         assert main(["--set", str(folder), "--to", str(place)]) == 0
     source = [[5, 9, 14, 2]]
-    before, after = (AdaptiveWaitKGenerator.from_pretrained(str(at)).generate(source) for at in (folder, place))
+    before, after = (
+        AdaptiveWaitKGenerator.from_pretrained(str(at)).generate(source) for at in (folder, place)
+    )
     assert before.tolist() == after.tolist()
-    assert {path.suffix for path in place.rglob("*") if path.is_file()} == {".json", ".safetensors", ".md"}
+    assert {path.suffix for path in place.rglob("*") if path.is_file()} == {
+        ".json",
+        ".safetensors",
+        ".md",
+    }
     assert not (place / "training.json").exists()
-    assert not {"auto_map", "custom_pipelines"} & set(json.loads((place / "config.json").read_text()))
+    assert not {"auto_map", "custom_pipelines"} & set(
+        json.loads((place / "config.json").read_text())
+    )
 
 
 def test_a_set_that_cannot_be_shipped_leaves_the_old_one(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     place = tmp_path / "builtin"
     place.mkdir()

@@ -1,16 +1,22 @@
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from training import starting
+from training.checked import InputError
 from training.data import prepare
+from training.finish import read_facts
 from training.options import parse_config
-from training.starting import make_model
+from training.starting import check_folder, make_model
 
 
 @pytest.mark.parametrize("std", [0.02, 0.08])
-def test_embeddings_are_spread_whatever_the_layers_are(settings: dict[str, Any], std: float) -> None:
+def test_embeddings_are_spread_whatever_the_layers_are(
+    settings: dict[str, Any], std: float
+) -> None:
     config = parse_config({**settings, "model": {**settings["model"], "init_std": std}}, "x.yaml")
     tokenizer = prepare(config.data, config.tokenizer).tokenizer
     torch.manual_seed(0)
@@ -26,3 +32,24 @@ def test_memory_is_left_alone_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(starting.sys, "platform", "darwin")
     monkeypatch.setattr(starting.ctypes, "CDLL", lambda _: pytest.fail("not here"))
     starting.keep_freed_memory()
+
+
+DAMAGED = ["", "[]", "{}", "null", "[" * 100_000]
+
+
+@pytest.mark.parametrize("text", [*DAMAGED, '{"config": []}'])
+def test_a_damaged_run_is_said_in_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "checkpoints" / "step-00000001").mkdir(parents=True)
+    (tmp_path / "run.json").write_text(text)
+    identity = {"config": {"model": {}}, "k": 3, "init_from": None}
+    with pytest.raises(InputError, match=f"{tmp_path}/run.json is damaged, .* another folder"):
+        check_folder(tmp_path, identity, resume=True)
+    (tmp_path / "run.json").write_text(json.dumps(identity))
+    check_folder(tmp_path, identity, resume=True)
+
+
+@pytest.mark.parametrize("text", DAMAGED)
+def test_damaged_facts_are_none(tmp_path: Path, text: str) -> None:
+    assert read_facts(tmp_path) is None
+    (tmp_path / "training.json").write_text(text)
+    assert read_facts(tmp_path) is None

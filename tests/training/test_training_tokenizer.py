@@ -8,7 +8,6 @@ from training.tokenizer import (
     SPECIAL_TOKENS,
     TokenizerOptions,
     train_tokenizer,
-    train_tokenizer_on_files,
 )
 from training.toy import toy_pairs
 
@@ -49,12 +48,20 @@ def test_the_block_that_stands_for_a_space_becomes_one(tokenizer: PreTrainedToke
 
 
 @pytest.mark.parametrize("text", [*TEXTS[:40], "Zwölf Boxkämpfer jagen 🙂 quer", "你好 世界"])
-def test_a_sentence_is_its_words_one_after_the_other(tokenizer: PreTrainedTokenizerFast, text: str) -> None:
-    by_word = [token for word in text.split() for token in tokenizer(word, add_special_tokens=False).input_ids]
+def test_a_sentence_is_its_words_one_after_the_other(
+    tokenizer: PreTrainedTokenizerFast, text: str
+) -> None:
+    by_word = [
+        token
+        for word in text.split()
+        for token in tokenizer(word, add_special_tokens=False).input_ids
+    ]
     assert tokenizer(text).input_ids == [*by_word, tokenizer.eos_token_id]
 
 
-def test_special_tokens_come_first_and_only_the_end_is_added(tokenizer: PreTrainedTokenizerFast) -> None:
+def test_special_tokens_come_first_and_only_the_end_is_added(
+    tokenizer: PreTrainedTokenizerFast,
+) -> None:
     assert tokenizer.convert_ids_to_tokens([0, 1, 2, 3]) == list(SPECIAL_TOKENS)
     named = (tokenizer.pad_token, tokenizer.bos_token, tokenizer.eos_token, tokenizer.unk_token)
     assert named == SPECIAL_TOKENS
@@ -69,7 +76,10 @@ def test_characters_of_a_script_without_spaces_are_tokens() -> None:
     merged = train_tokenizer(CHINESE, TokenizerOptions(vocab_size=500, split_characters=False))
     assert len(merged.tokenize("一个男孩")) < 4
     for tokenizer in (split, merged):
-        assert tokenizer.decode(tokenizer(CHINESE[0]).input_ids, skip_special_tokens=True) == CHINESE[0]
+        assert (
+            tokenizer.decode(tokenizer(CHINESE[0]).input_ids, skip_special_tokens=True)
+            == CHINESE[0]
+        )
 
 
 def test_it_loads_as_any_other(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
@@ -79,14 +89,6 @@ def test_it_loads_as_any_other(tokenizer: PreTrainedTokenizerFast, tmp_path: Pat
     assert loaded(text).input_ids == tokenizer(text).input_ids
     assert loaded.decode(loaded(text).input_ids, skip_special_tokens=True) == text
     assert loaded.padding_side == "right"
-
-
-def test_files_and_texts_give_the_same(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("\n".join(TEXTS), encoding="utf-8")
-    options = TokenizerOptions(vocab_size=400)
-    from_files = train_tokenizer_on_files([tmp_path / "a"], options)
-    assert from_files.get_vocab() == train_tokenizer(TEXTS, options).get_vocab()
-    assert len(from_files) == 400
 
 
 def test_a_vocabulary_that_cannot_hold_the_bytes_is_refused() -> None:

@@ -1,4 +1,6 @@
-from training.toy import VERBS, toy_pairs, toy_splits
+from pathlib import Path
+
+from training.toy import VERBS, main, toy_pairs, toy_splits
 
 
 def test_pairs_are_different_and_come_from_the_seed() -> None:
@@ -20,3 +22,12 @@ def test_the_last_word_of_the_source_comes_early_in_the_target() -> None:
         before = pair.target.partition(f" has {english} ")[0]
         assert len(before.split()) <= 3
         assert german in pair.source
+
+
+def test_dev_and_test_sentences_are_written_as_text(tmp_path: Path) -> None:
+    assert main(["--output", str(tmp_path / "text")]) == 0
+    for name in ("dev", "test"):
+        pairs = toy_splits()[name]
+        for ending, lines in (("de", [p.source for p in pairs]), ("en", [p.target for p in pairs])):
+            text = (tmp_path / "text" / f"{name}.{ending}").read_text(encoding="utf-8")
+            assert text.splitlines() == lines

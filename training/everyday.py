@@ -1,0 +1,153 @@
+"""Makes everyday pairs, German and English: greetings, set phrases, and names and numbers to copy.
+
+    python -m training.everyday --output runs/everyday --count 6000
+
+A corpus of single sentences has few of them, and they are what a newcomer types first. The pairs
+are this project's own. Knows words; nothing of tokens or training.
+"""
+
+import argparse
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .command import exit_code
+from .everyday_words import (
+    CITIES,
+    COUNTRIES,
+    DAYS,
+    DEEDS,
+    MONTHS,
+    NAMES,
+    ONES,
+    PEOPLE,
+    PHRASES,
+    PLACES,
+    SURNAMES,
+    TEMPLATES,
+    TENS,
+    WHEN,
+)
+
+
+def pairs(count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
+    """`count` pairs, the same for the same seed: a third set phrases, the rest templates with their
+    slots filled."""
+    if count < 1:
+        raise ValueError(f"--count must be at least 1; got {count}")
+    rng = random.Random(seed)
+    phrases = _lines(PHRASES)
+    templates = _lines(TEMPLATES)
+    for index in range(count):
+        if index % 3 == 0:
+            yield phrases[(index // 3) % len(phrases)]
+        else:
+            german, english = rng.choice(templates)
+            slots = _slots(rng)
+            yield (
+                german.format_map({slot: pair[0] for slot, pair in slots.items()}),
+                english.format_map({slot: pair[1] for slot, pair in slots.items()}),
+            )
+
+
+def write_pairs(output: Path, count: int) -> None:
+    """Two aligned files, `output` with `.de` and `.en` after it."""
+    made = list(pairs(count))
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for side, language in enumerate(("de", "en")):
+        lines = "".join(f"{pair[side]}\n" for pair in made)
+        Path(f"{output}.{language}").write_text(lines, encoding="utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m training.everyday", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--output", required=True, type=Path, help="writes OUTPUT.de and OUTPUT.en")
+    parser.add_argument("--count", type=int, default=6000)
+    given = parser.parse_args(arguments)
+    return exit_code(lambda: write_pairs(given.output, given.count))
+
+
+def _lines(text: str) -> list[tuple[str, str]]:
+    lines = [line.split("|") for line in text.strip().splitlines()]
+    return [(german, english) for german, english in lines]
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+def _both(text: str) -> list[tuple[str, str]]:
+    """German and English words, `eins:one`."""
+    parts = [word.split(":") for word in _words(text)]
+    return [(german, english) for german, english in parts]
+
+
+def _slots(rng: random.Random) -> dict[str, tuple[str, str]]:
+    """A German and an English value for every slot of the templates."""
+    small = _both(ONES)[2:]
+    same = {
+        "name": rng.choice(_words(NAMES)),
+        "surname": rng.choice(_words(SURNAMES)),
+        "phone": " ".join(str(rng.randint(10, 99)) for _ in range(rng.randint(2, 4))),
+    }
+    ranges = {
+        "number": (2, 99),
+        "cents": (2, 99),
+        "hour": (2, 23),
+        "date": (1, 28),
+        "year": (1950, 2026),
+        "large": (100, 999),
+    }
+    same |= {slot: str(rng.randint(*between)) for slot, between in ranges.items()}
+    return {slot: (value, value) for slot, value in same.items()} | {
+        "city": rng.choice(_both(CITIES)),
+        "country": rng.choice(_both(COUNTRIES)),
+        "month": rng.choice(_both(MONTHS)),
+        "day": rng.choice(_both(DAYS)),
+        "word": _spelled(rng),
+        "clock": rng.choice(small),
+        "small": rng.choice(small[:8]),
+        **_deed(rng),
+    }
+
+
+def _deed(rng: random.Random) -> dict[str, tuple[str, str]]:
+    """Somebody's deed: the verb, its object, and the circumstances."""
+    german, english, objects = rng.choice(DEEDS.strip().splitlines()).split(":")
+    return {
+        "done": (german, english),
+        "object": _drawn(rng, objects.split(",")),
+        "when": _drawn(rng, _phrases(WHEN)),
+        "place": _drawn(rng, _phrases(PLACES)),
+        "who": _drawn(rng, _phrases(PEOPLE)),
+    }
+
+
+def _phrases(text: str) -> list[str]:
+    return text.strip().replace("\n", "|").split("|")
+
+
+def _drawn(rng: random.Random, pairs: Sequence[str]) -> tuple[str, str]:
+    german, english = rng.choice(pairs).split("=")
+    return german, english
+
+
+def _spelled(rng: random.Random) -> tuple[str, str]:
+    """A number from 2 to 12, or from 20 to 89, in German and in English words."""
+    ones = _both(ONES)
+    if rng.random() < 0.3:
+        return rng.choice(ones[2:])
+    german, english = rng.choice(_both(TENS))
+    last = rng.randint(0, 9)
+    if not last:
+        return german, english
+    first = "ein" if last == 1 else ones[last][0]
+    return f"{first}und{german}", f"{english}-{ones[last][1]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
