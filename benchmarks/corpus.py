@@ -1,4 +1,5 @@
-"""Beyond one sentence: sentences per second in batches, memory of a stream, time per token by sentence length."""
+"""Beyond one sentence: sentences per second in batches, memory of a stream, time per token by
+sentence length."""
 
 import statistics
 import time
@@ -10,6 +11,7 @@ from tqdm import tqdm
 from benchmarks.jobs import live, make_models, make_source, prepared
 from benchmarks.paths import PATHS, RandomWalk, wait_k_path
 from hf_simultaneous import AdaptiveWaitKGenerator, WaitK
+from hf_simultaneous.loop import Loop
 
 
 VOCAB = 16000
@@ -33,7 +35,39 @@ def throughput(quick: bool) -> dict[str, Any]:
     return result
 
 
-def _rate(generator: AdaptiveWaitKGenerator, sentences: list[list[int]], policy: Any, batch: int) -> float:
+def streams(quick: bool) -> dict[int, float]:
+    """Tokens per second that 1 and 32 live streams in one loop write together, size `tiny`."""
+    generator = AdaptiveWaitKGenerator(make_models("tiny"))
+    found: dict[int, list[float]] = {1: [], 32: []}
+    for _ in range(2 if quick else 4):
+        for count, rates in found.items():
+            rates.append(_stream_rate(generator, count))
+    return {count: round(max(rates), 1) for count, rates in found.items()}
+
+
+def _stream_rate(generator: AdaptiveWaitKGenerator, count: int, length: int = 24) -> float:
+    """All streams get a token, then write what they can, until all have ended."""
+    rules = generator.decoding_rules(max_new_tokens=length)
+    loop = Loop(generator.lanes(), rules)
+    policy = RandomWalk(length, VOCAB)
+    sentences = [generator.sentence(rules, policy, generator.history) for _ in range(count)]
+    sources = [make_source(length + index % 3) for index in range(count)]
+    start = time.perf_counter()
+    for place in range(length + 3):
+        for sentence, source in zip(sentences, sources, strict=True):
+            if place <= len(source):
+                sentence.row.source.append(source[place] if place < len(source) else 2)
+                sentence.row.source_complete = place == len(source)
+                loop.add(sentence)
+        while not loop.idle:
+            loop.step()
+    written = sum(len(sentence.state.target) for sentence in sentences)
+    return written / (time.perf_counter() - start)
+
+
+def _rate(
+    generator: AdaptiveWaitKGenerator, sentences: list[list[int]], policy: Any, batch: int
+) -> float:
     some = sentences[: max(batch, 16)]  # one at a time, a few are enough
     start = time.perf_counter()
     for first in range(0, len(some), batch):

@@ -1,8 +1,10 @@
-"""What is timed: one function per row of the table, each decoding one sentence and returning tokens written.
+"""What is timed: one function per row of the table, each decoding one sentence and returning tokens
+written.
 
 Random weights and forced tokens: the cost does not depend on what the words mean.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,9 +12,13 @@ from typing import Any
 import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
-from benchmarks.paths import PATHS, Replay, wait_k_path
+from benchmarks.paths import PATHS, Paced, Replay, wait_k_path
 from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousConfig, SimultaneousMTModel
-from hf_simultaneous.members import nearest
+from hf_simultaneous.ensembles import nearest
+from hf_simultaneous.evaluation.descriptions import describe
+from hf_simultaneous.policies import AlignAtt, HoldN, LocalAgreement, PsFuture
+from hf_simultaneous.quantization import quantize_model
+from hf_simultaneous.schedule import FULL
 
 
 KS = range(1, 11)
@@ -20,7 +26,8 @@ KS = range(1, 11)
 
 @dataclass(frozen=True)
 class Job:
-    """A row: `run()` does the work once; `predictions` and `tokens` are how much that is."""
+    """A row: `run()` does the work once; `predictions` and `tokens` are how much that is. What is
+    asked for at the same step counts as one prediction."""
 
     name: str
     run: Callable[[], Any]
@@ -29,10 +36,15 @@ class Job:
 
 
 def make_models(size: str, vocab: int = 16000) -> dict[int | None, Any]:
-    """Ten wait-k models and none trained: weights differ, cost is the same."""
+    """Ten wait-k models and none trained, each with memory of its own: what it holds does not
+    change the cost."""
     torch.manual_seed(0)
     config = SimultaneousConfig.preset(size, vocab_size=vocab)
-    return {k: SimultaneousMTModel(config).eval() for k in KS}
+    return copies(SimultaneousMTModel(config).eval())
+
+
+def copies(model: Any) -> dict[int | None, Any]:
+    return {k: model if k == KS[0] else copy.deepcopy(model) for k in KS}
 
 
 def make_source(length: int, vocab: int = 16000) -> list[int]:
@@ -42,7 +54,9 @@ def make_source(length: int, vocab: int = 16000) -> list[int]:
 
 def plain_marian(model: Any) -> Any:
     """transformers' own Marian, of the same size."""
-    config = SimultaneousConfig(**{**model.config.to_dict(), "encoder_attention": "prefix", "wait_k": None})
+    config = SimultaneousConfig(
+        **{**model.config.to_dict(), "encoder_attention": "prefix", "wait_k": None}
+    )
     return SimultaneousMTModel(config).to_marian().eval()
 
 
@@ -54,24 +68,50 @@ def stock_marian(models: dict[int | None, Any], length: int) -> Job:
     mask = torch.ones_like(source)
 
     def run() -> None:
-        marian.generate(source, attention_mask=mask, max_new_tokens=length, do_sample=False, num_beams=1)
+        marian.generate(
+            source, attention_mask=mask, max_new_tokens=length, do_sample=False, num_beams=1
+        )
 
     return Job("stock Marian, greedy generate", run, length, length)
 
 
-def live(name: str, models: Any, ensembles: Any, path: str, *, history: str = "forced", **replay: Any) -> Job:
+def live(
+    name: str,
+    models: Any,
+    ensembles: Any,
+    path: str,
+    *,
+    history: str = "forced",
+    tail_beams: int = 1,
+    **replay: Any,
+) -> Job:
     """The source arrives token by token."""
     generator, policy, source = prepared(models, ensembles, path, history, replay)
+    options = {"policy": policy, "max_new_tokens": len(policy.tokens), "tail_beams": tail_beams}
+    return Job(
+        name,
+        lambda: arriving(generator, source, options),
+        path.count("W"),
+        _predictions(path, policy),
+    )
 
-    def run() -> None:
-        with generator.session(policy=policy, max_new_tokens=len(policy.tokens)) as session:
-            for token in source:
-                for _ in session.push(token):
-                    pass
-            for _ in session.flush():
+
+def offline(name: str, model: Any, policy: Any, path: str) -> Job:
+    """A policy over a full-sentence model, live, at the pace of a path."""
+    generator = AdaptiveWaitKGenerator({FULL: model}, early_stop=False)
+    source, written = make_source(path.count("R") - 1), path.count("W")
+    options = {"policy": Paced(path, policy), "max_new_tokens": written}
+    return Job(name, lambda: arriving(generator, source, options), written, len(path) - 1)
+
+
+def arriving(generator: AdaptiveWaitKGenerator, source: list[int], options: Any) -> None:
+    """One live session, from the first token to the end."""
+    with generator.session(**options) as session:
+        for token in source:
+            for _ in session.push(token):
                 pass
-
-    return Job(name, run, path.count("W"), _predictions(path, policy))
+        for _ in session.flush():
+            pass
 
 
 def known(name: str, models: Any, ensembles: Any, path: str, **replay: Any) -> Job:
@@ -79,14 +119,19 @@ def known(name: str, models: Any, ensembles: Any, path: str, **replay: Any) -> J
     generator, policy, source = prepared(models, ensembles, path, "forced", replay)
     return Job(
         name,
-        lambda: generator.generate([[*source, 2]], policy=policy, max_new_tokens=len(policy.tokens)),
+        lambda: generator.generate(
+            [[*source, 2]], policy=policy, max_new_tokens=len(policy.tokens)
+        ),
         path.count("W"),
         _predictions(path, policy),
     )
 
 
-def prepared(models: Any, ensembles: Any, path: str, history: str, replay: Any) -> tuple[Any, Replay, list[int]]:
-    """A generator, the policy that replays the path, and the source it reads, less the `</s>` that ends it."""
+def prepared(
+    models: Any, ensembles: Any, path: str, history: str, replay: Any
+) -> tuple[Any, Replay, list[int]]:
+    """A generator, the policy that replays the path, and the source it reads, less the `</s>` that
+    ends it."""
     tokens = tuple(make_source(path.count("W")))
     generator = AdaptiveWaitKGenerator(models, ensembles=ensembles, history=history)
     return generator, Replay(path, tokens, **replay), make_source(path.count("R") - 1)
@@ -103,11 +148,15 @@ def _predictions(path: str, policy: Replay) -> int:
 
 
 def scratch_pass(models: Any, path: str) -> Job:
-    """Every prediction: encode what was read and force the whole target, in one parallel pass; no state is kept."""
+    """Every prediction: encode what was read and force the whole target, in one parallel pass; no
+    state is kept."""
 
     def predict(model: Any, source: list[int], target: list[int], k: int) -> None:
         states = model.model(
-            torch.tensor([source]), decoder_input_ids=torch.tensor([[0, *target]]), wait_k=k, use_cache=False
+            torch.tensor([source]),
+            decoder_input_ids=torch.tensor([[0, *target]]),
+            wait_k=k,
+            use_cache=False,
         ).last_hidden_state
         (model.lm_head(states[:, -1]) + model.final_logits_bias).softmax(-1).max(-1)
 
@@ -115,21 +164,28 @@ def scratch_pass(models: Any, path: str) -> Job:
 
 
 def scratch_steps(models: Any, path: str) -> Job:
-    """Every prediction: encode what was read and force the target token by token; no state is kept."""
+    """Every prediction: encode what was read and force the target token by token; no state is
+    kept."""
 
     def predict(model: Any, source: list[int], target: list[int], k: int) -> None:
         states = model.model.encoder(torch.tensor([source]), wait_k=k).last_hidden_state
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
         for token in [0, *target]:
             hidden = model.model.decoder(
-                torch.tensor([[token]]), encoder_hidden_states=states, past_key_values=cache, wait_k=k, use_cache=True
+                torch.tensor([[token]]),
+                encoder_hidden_states=states,
+                past_key_values=cache,
+                wait_k=k,
+                use_cache=True,
             ).last_hidden_state
         (model.lm_head(hidden[:, -1]) + model.final_logits_bias).softmax(-1).max(-1)
 
     return _scratch("from scratch, token by token", predict, models, path)
 
 
-def _scratch(name: str, predict: Callable[[Any, list[int], list[int], int], None], models: Any, path: str) -> Job:
+def _scratch(
+    name: str, predict: Callable[[Any, list[int], list[int], int], None], models: Any, path: str
+) -> Job:
     source, tokens = [*make_source(path.count("R") - 1), 2], make_source(path.count("W"))
 
     @torch.inference_mode()
@@ -145,6 +201,18 @@ def _scratch(name: str, predict: Callable[[Any, list[int], list[int], int], None
     return Job(name, run, path.count("W"), _predictions(path, policy))
 
 
+def int8_jobs(models: Any, path: str, three: str) -> dict[str, Job]:
+    """The same models in 8 bits."""
+    small = copies(quantize_model(copy.deepcopy(models[KS[0]])))
+    known_three = known("wait-3, int8, known", small, "single", three, always=False, k=3)
+    return {
+        "int8_wait3_known": known_three,
+        "int8_wait3": live("wait-3, int8, live", small, "single", three, always=False, k=3),
+        "int8_single": live("single, int8, live", small, "single", path),
+        "int8_top3": live("top-3, int8, live", small, "top-3", path),
+    }
+
+
 def standard_jobs(models: Any, length: int) -> dict[str, Job]:
     """The rows of the table at one sentence length."""
     path, three = PATHS[length], wait_k_path(3, length)
@@ -158,7 +226,25 @@ def standard_jobs(models: Any, length: int) -> dict[str, Job]:
         "single": live("single, live", models, "single", path),
         "top3": live("top-3, live", models, "top-3", path),
         "all": live("all ten, live", models, "all", path),
-        "path": live("one model, history='path', live", {1: models[1]}, "single", path, history="path"),
+        "path": live(
+            "one model, history='path', live", {1: models[1]}, "single", path, history="path"
+        ),
+        "tail": live(
+            "full sentence searched with 5 beams, live",
+            models,
+            "single",
+            full,
+            tail_beams=5,
+            always=False,
+            k=10,
+        ),
+        **{
+            f"offline_{type(policy).__name__}": offline(
+                f"{describe(policy)}, live", models[10], policy, three
+            )
+            for policy in (LocalAgreement(2), HoldN(2), AlignAtt(2), PsFuture(0.08))
+        },
+        **int8_jobs(models, path, three),
         "scratch_pass": scratch_pass(models, path),
         "scratch_steps": scratch_steps(models, path),
     }

@@ -1,10 +1,12 @@
-"""The READ/WRITE paths every benchmark replays, so that the work is the same each time, and policies that replay them.
+"""The READ/WRITE paths every benchmark replays, so that the work is the same each time, and
+policies that replay them.
 
-Keyed by sentence length. Lags run from 1 to 9; asking at every lag makes 2.0 predictions per written token.
-"""
+Keyed by sentence length. Lags run from 1 to 9; asking at every lag makes 2.0 predictions per
+written token."""
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 from hf_simultaneous.actions import Action, Predict, Read, State, Write
 
@@ -41,7 +43,8 @@ def wait_k_path(k: int, length: int) -> str:
 
 @dataclass(frozen=True)
 class Replay:
-    """Follow a path whatever the models say. `always` asks at every lag, as the adaptive policy does."""
+    """Follow a path whatever the models say. `always` asks at every lag, as the adaptive policy
+    does."""
 
     path: str
     tokens: tuple[int, ...]
@@ -53,26 +56,44 @@ class Replay:
         read, written = len(state.source), len(state.target)
         write = self.path[read + written] == "W"
         if read and (write or (self.always and state.lag >= 1)):
-            predict(self.k or (TAIL_K if state.ended else state.lag))
+            predict(self.k or (TAIL_K if state.source_ended else state.lag))
         return Write(self.tokens[written]) if write else Read()
 
 
 @dataclass(frozen=True)
+class Paced:
+    """Asks what another policy asks, and writes the models' own tokens, but at the pace of a path:
+    what random weights are sure of says nothing."""
+
+    path: str
+    policy: Any
+
+    def __call__(self, state: State, predict: Predict) -> Action:
+        self.policy(state, predict)
+        if self.path[len(state.source) + len(state.target)] == "R":
+            return Read()
+        return Write(self.policy.look(state, predict).token)
+
+
+@dataclass(frozen=True)
 class RandomWalk:
-    """Reads and writes by the toss of a coin that is the same in every run, lag 1 to 9, asking every time."""
+    """Reads and writes by the toss of a coin that is the same in every run, lag 1 to 9, asking
+    every time."""
 
     length: int
     vocab: int
 
     def __call__(self, state: State, predict: Predict) -> Action:
         written = len(state.target)
-        if state.ended:
+        if state.source_ended:
             predict(TAIL_K)
             return Write(self._token(state))
         if state.lag < 1:
             return Read()
         predict(state.lag)
-        coin = hashlib.blake2b(f"{state.source[0]} {len(state.source)} {written}".encode()).digest()[0]
+        coin = hashlib.blake2b(
+            f"{state.source[0]} {len(state.source)} {written}".encode()
+        ).digest()[0]
         return Write(self._token(state)) if state.lag >= 9 or coin < 128 else Read()
 
     def _token(self, state: State) -> int:

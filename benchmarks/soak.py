@@ -1,7 +1,8 @@
-"""`make soak`: one stream of 100,000 words; time per word and memory for each tenth of it, which must stay flat.
+"""`make soak`: one stream of 100,000 words; time per word and memory for each tenth of it, which
+must stay flat.
 
-The models are tiny and know nothing: what a session keeps from one sentence to the next does not depend on them.
-"""
+The models are tiny and know nothing: what a session keeps from one sentence to the next does not
+depend on them."""
 
 import argparse
 import random
@@ -12,9 +13,14 @@ from typing import Any, NamedTuple
 import psutil
 import torch
 
-from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousConfig, SimultaneousMTModel, TextSession
+from hf_simultaneous import (
+    AdaptiveWaitKGenerator,
+    SimultaneousConfig,
+    SimultaneousMTModel,
+    TextSession,
+)
 from hf_simultaneous.policies import linear_thresholds
-from hf_simultaneous.text import SPACE
+from hf_simultaneous.words import SPACE
 from training.tokenizer import TokenizerOptions, train_tokenizer
 
 
@@ -36,9 +42,19 @@ SYLLABLES = (
     "ver",
     "wo",
 )
-SMALL = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64}
+SMALL = {
+    "d_model": 32,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_ffn_dim": 64,
+    "decoder_ffn_dim": 64,
+}
 # Tied embeddings make a random model say one word again and again.
-TALKATIVE = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": False, "init_std": 0.5}
+TALKATIVE = {
+    "share_encoder_decoder_embeddings": False,
+    "tie_word_embeddings": False,
+    "init_std": 0.5,
+}
 
 
 class Tenth(NamedTuple):
@@ -52,7 +68,8 @@ class Tenth(NamedTuple):
 
 
 def babble(seed: int = 0) -> Iterator[str]:
-    """Words without end, ever new ones among them. Every third sentence has no full stop, as recognisers send them."""
+    """Words without end, ever new ones among them. Every third sentence has no full stop, as
+    recognisers send them."""
     choose = random.Random(seed)
     for sentence in range(10**9):
         for _ in range(choose.randint(3, 25)):
@@ -62,9 +79,12 @@ def babble(seed: int = 0) -> Iterator[str]:
 
 
 def tiny_set(seed: int = 0) -> AdaptiveWaitKGenerator:
-    """Two models of one layer with random weights, which read and write by turns: thresholds among probabilities."""
+    """Two models of one layer with random weights, which read and write by turns: thresholds among
+    probabilities."""
     words = babble(seed)
-    tokenizer = train_tokenizer([" ".join(next(words) for _ in range(5000))], TokenizerOptions(vocab_size=2500))
+    tokenizer = train_tokenizer(
+        [" ".join(next(words) for _ in range(5000))], TokenizerOptions(vocab_size=2500)
+    )
     torch.manual_seed(seed)
     config = SimultaneousConfig.preset("tiny", vocab_size=len(tokenizer), **SMALL, **TALKATIVE)
     models = {k: SimultaneousMTModel(config).eval() for k in (1, 3)}
@@ -74,7 +94,8 @@ def tiny_set(seed: int = 0) -> AdaptiveWaitKGenerator:
 
 
 def _speak_in_words(model: Any, tokenizer: Any) -> None:
-    """Every token begins a word, and a sentence ends with its source: left alone, chance would do neither."""
+    """Every token begins a word, and a sentence ends with its source: left alone, chance would do
+    neither."""
     for token, entry in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer)))):
         if not entry.startswith(SPACE):
             model.final_logits_bias[:, token] = -100.0

@@ -1,4 +1,5 @@
-"""Target tokens a second of our training loop under wait-k, beside the same loop around stock Marian."""
+"""Target tokens a second of our training loop under wait-k, beside the same loop around stock
+Marian."""
 
 import io
 import logging
@@ -28,7 +29,9 @@ STEPS = 4  # between one look at the clock and the next
 def training_speed_ratio(size: str, repeats: int, vocab: int = 8000) -> float:
     """Our tokens per second over Marian's: the median over repeats, in which the two take turns."""
     torch.manual_seed(0)
-    logging.getLogger("accelerate.utils.other").setLevel(logging.ERROR)  # it tells of tied weights at each checkpoint
+    logging.getLogger("accelerate.utils.other").setLevel(
+        logging.ERROR
+    )  # it tells of tied weights at each checkpoint
     # Marian's loss knows no label smoothing.
     config = SimultaneousConfig.preset(size, vocab_size=vocab, wait_k=3, label_smoothing=0.0)
     ours = SimultaneousMTModel(config)
@@ -47,7 +50,8 @@ def training_speed_ratio(size: str, repeats: int, vocab: int = 8000) -> float:
 
 
 class _Stock(torch.nn.Module):
-    """Marian as the trainer calls a model; the number of tokens that its mean ought to be over, it does not take."""
+    """Marian as the trainer calls a model; the number of tokens that its mean ought to be over, it
+    does not take."""
 
     def __init__(self, marian: Any):
         super().__init__()
@@ -61,7 +65,8 @@ def _batches(vocab: int, sentences: int) -> Batches:
     """Random sentences of 12 to 24 tokens."""
     lengths = [12 + number % 13 for number in range(sentences)]
     columns = {
-        name: [torch.randint(4, vocab, (length,)).tolist() for length in lengths] for name in ("input_ids", "labels")
+        name: [torch.randint(4, vocab, (length,)).tolist() for length in lengths]
+        for name in ("input_ids", "labels")
     }
     tokenizer = train_tokenizer(["it pads, and does nothing else"])
     return Batches(Dataset.from_dict(columns), tokenizer, batch_tokens=32 * 24)
@@ -70,11 +75,14 @@ def _batches(vocab: int, sentences: int) -> Batches:
 def _trainer(model: torch.nn.Module, batches: Batches, folder: Path) -> Trainer:
     options = TrainOptions(max_steps=1_000_000, learning_rate=1e-4, evaluate_every=1_000_000)
     checkpoints = Checkpoints(folder, keep=1)
-    return Trainer(model, batches, batches, options, accelerator=Accelerator(cpu=True), checkpoints=checkpoints)
+    return Trainer(
+        model, batches, batches, options, accelerator=Accelerator(cpu=True), checkpoints=checkpoints
+    )
 
 
 def _seconds(trainer: Trainer) -> float:
-    """Time of the next few steps, by the trainer's own clock, which stands still while it writes a checkpoint."""
+    """Time of the next few steps, by the trainer's own clock, which stands still while it writes a
+    checkpoint."""
     before = trainer.progress.seconds
     with redirect_stderr(io.StringIO()):  # one bar is enough
         trainer.fit(trainer.progress.step + STEPS)

@@ -1,0 +1,290 @@
+"""`make load`: how many live speakers does this machine carry? An open-loop load test of the real
+server with the built-in set, speakers and server in processes of their own.
+
+Prints the figures and the capacity, and writes load.json and a picture. What must hold is written
+in `REQUIRED`, as ratios within one run, so that machines can be compared."""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.bench import machine, versions
+from benchmarks.load_picture import draw
+from benchmarks.load_runs import Outcome, ask, percentile, run, served
+from benchmarks.speakers import Heard, Plan
+
+
+OUT = Path(__file__).parent / "out"
+GAP = 0.4
+"""Seconds from word to word at 150 words a minute."""
+STEPS = (1, 8, 32, 64, 128, 256)
+UTILISATION = 0.7
+"""Of a core, when its speakers are counted by its computing time alone."""
+
+# name: (what it is, what must hold, at least or at most)
+REQUIRED: dict[str, tuple[str, float, str]] = {
+    "batching_adaptive": ("words/s, 32 busy streams over 1, adaptive", 5.0, "≥"),
+    "batching_wait3": ("words/s, 32 busy streams over 1, wait-3", 4.0, "≥"),
+    "p95_at_32": ("p95 at 32 speakers over the gap between words", 1.0, "≤"),
+    "p95_over_alone": ("p95 at 1 speaker over TextSession in process", 1.5, "≤"),
+    "overload_p95": ("p95 of the admitted at twice capacity over p95 at capacity", 2.0, "≤"),
+    "refusal_ms": ("milliseconds to be refused, p95", 200.0, "≤"),
+    "slowest_stream": ("mean wait of the slowest stream over the median stream's", 2.0, "≤"),
+    "flooded_p95": ("p95 of the others beside a stream that floods", 1.3, "≤"),
+    "equal": ("share of sentences with the actions of TextSession", 0.999, "≥"),
+    "killed_equal": ("server killed: share of streams with the same words", 1.0, "≥"),
+    "killed_pause": ("server killed: longest pause in seconds", 2.0, "≤"),
+    "ray_rate": ("Ray: words/s of a replica over embedded", 0.9, "≥"),
+    "ray_added_ms": ("Ray: milliseconds added to p50", 10.0, "≤"),
+    "ray_killed_equal": ("Ray, replica killed: share of streams with the same words", 1.0, "≥"),
+    "ray_killed_pause": ("Ray, replica killed: longest pause in seconds", 2.0, "≤"),
+}
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long each part takes."""
+
+    warm: float = 10.0
+    seconds: float = 60.0
+
+    def plan(self, url: str, speakers: int, **more: Any) -> Plan:
+        given = {"gap": GAP, "warm": self.warm, "seconds": self.seconds, **more}
+        return Plan(url=url, speakers=speakers, **given)
+
+
+class Load:
+    """The runs, one after another; figures are kept as they come, so that a run that is broken off
+    has something to show."""
+
+    def __init__(self, times: Times, console: Console):
+        self._times = times
+        self._console = console
+        self.rows: dict[str, float] = {}
+        self.void: set[str] = set()
+        """Rows whose times mean nothing, because the speakers were late."""
+        self.runs: dict[str, Any] = {}
+        self.curve: list[Outcome] = []
+        self.capacity = 0
+
+    def everything(self, *, ray: bool) -> None:
+        alone = self._alone()
+        with served("--max-streams", "1024") as server:
+            self._batching(server)
+            self._curve(server, alone)
+            self._flooded(server)
+        self._overloaded()
+        self._killed(alone)
+        if ray:
+            self._on_ray(alone)
+
+    def _run(self, name: str, server: Any, plan: Plan) -> tuple[Outcome, list[Heard]]:
+        outcome, heard = run(server, plan)
+        self.runs[name] = asdict(outcome)
+        void = "  VOID: the speakers were late" if outcome.void else ""
+        self._console.print(
+            f"{name:24} {outcome.words_per_second:7.1f} words/s  p50 {outcome.p50:7.1f}  p95 "
+            f"{outcome.p95:7.1f}  p99 {outcome.p99:7.1f} ms  cpu {outcome.cpu_per_word:5.1f} "
+            f"ms/word{void}",
+            highlight=False,
+        )
+        return outcome, heard
+
+    def _keep(self, name: str, value: float, *of: Outcome) -> None:
+        """A figure, and the runs that it rests on."""
+        self.rows[name] = value
+        if any(outcome.void for outcome in of):
+            self.void.add(name)
+
+    def _alone(self) -> dict[str, Any]:
+        times = {"gap": GAP, "warm": self._times.warm, "seconds": self._times.seconds}
+        found: dict[str, Any] = ask("alone", times)
+        self.runs["alone"] = {f"p{p}": percentile(found["waits"], p) for p in (50, 95, 99)}
+        return found
+
+    def _batching(self, server: Any) -> None:
+        """Streams that always have a word ready."""
+        for name, start in (("adaptive", {}), ("wait3", {"k": 3})):
+            busy = {}
+            for speakers in (1, 32):
+                plan = self._times.plan(server.stream, speakers, gap=0.0, start=start)
+                busy[speakers], _ = self._run(f"busy {name} {speakers}", server, plan)
+            rates = busy[32].words_per_second, busy[1].words_per_second
+            self.rows[f"batching_{name}"] = rates[0] / rates[1]
+            self.rows[f"batching_{name}_cpu"] = busy[1].cpu_per_word / busy[32].cpu_per_word
+            speakers_per_core = UTILISATION * GAP * 1000 / busy[32].cpu_per_word
+            self.rows[f"speakers_per_core_{name}"] = speakers_per_core
+
+    def _curve(self, server: Any, alone: dict[str, Any]) -> None:
+        """More and more speakers, until a word takes longer than the gap; then between."""
+        for speakers in STEPS:
+            outcome = self._point(server, speakers, alone)
+            if speakers > 32 and outcome.p95 > 1000 * GAP:
+                break
+        for _ in range(2):
+            if (between := self._between()) is not None:
+                self._point(server, between, alone)
+        good = [point.speakers for point in self.curve if point.p95 <= 1000 * GAP]
+        self.capacity = max(good, default=0)
+        by = {point.speakers: point for point in self.curve}
+        self._keep("p95_at_32", by[32].p95 / (1000 * GAP), by[32])
+        self._keep("p95_over_alone", by[1].p95 / percentile(alone["waits"], 95), by[1])
+        self._keep("slowest_stream", by[32].slowest_over_median, by[32])
+
+    def _point(self, server: Any, speakers: int, alone: dict[str, Any]) -> Outcome:
+        plan = self._times.plan(server.stream, speakers, keep=speakers == 32)
+        outcome, heard = self._run(f"{speakers} speakers", server, plan)
+        self.curve.append(outcome)
+        if plan.keep:
+            self.rows["equal"] = _share_equal(alone["actions"], _whole_sentences(heard))
+        return outcome
+
+    def _between(self) -> int | None:
+        """Where to look for the capacity next."""
+        good = [point.speakers for point in self.curve if point.p95 <= 1000 * GAP]
+        bad = [point.speakers for point in self.curve if point.p95 > 1000 * GAP]
+        if not good or not bad or min(bad) - max(good) < 2:
+            return None
+        return (min(bad) + max(good)) // 2
+
+    def _flooded(self, server: Any) -> None:
+        """Half the capacity, with and without a stream that sends all it may."""
+        speakers = max(1, self.capacity // 2)
+        calm, _ = self._run("calm", server, self._times.plan(server.stream, speakers))
+        plan = self._times.plan(server.stream, speakers, flooders=1)
+        flooded, _ = self._run("beside a flood", server, plan)
+        self._keep("flooded_p95", flooded.p95 / calm.p95, calm, flooded)
+
+    def _overloaded(self) -> None:
+        """Twice as many as there is room for."""
+        room = max(1, self.capacity)
+        with served("--max-streams", str(room)) as server:
+            at, _ = self._run("at capacity", server, self._times.plan(server.stream, room))
+            plan = self._times.plan(server.stream, 2 * room)
+            over, _ = self._run("twice capacity", server, plan)
+        self._keep("overload_p95", over.p95 / at.p95, at, over)
+        if over.refusals_p95 is not None:
+            self.rows["refusal_ms"] = over.refusals_p95
+
+    def _killed(self, alone: dict[str, Any]) -> None:
+        """One of two servers goes, in the middle of a sentence."""
+        with served(port=18771) as first, served(port=18772) as second:
+            plan = {"urls": [first.url, second.url], "pid": first.process.pid}
+            self._outlive("killed", alone, plan)
+
+    def _on_ray(self, alone: dict[str, Any]) -> None:
+        with served("--max-streams", "1024", "--engine", "ray", port=18773) as server:
+            busy = self._times.plan(server.stream, 32, gap=0.0)
+            full, _ = self._run("ray busy adaptive 32", server, busy)
+            quiet, _ = self._run("ray 8 speakers", server, self._times.plan(server.stream, 8))
+        embedded = self.runs["busy adaptive 32"]
+        self.rows["ray_rate"] = full.words_per_second / embedded["words_per_second"]
+        self.rows["ray_rate_cpu"] = embedded["cpu_per_word"] / full.cpu_per_word
+        here = next(point for point in self.curve if point.speakers == 8)
+        self._keep("ray_added_ms", quiet.p50 - here.p50, here, quiet)
+        with served("--engine", "ray", "--replicas", "2", port=18774) as server:
+            plan = {"urls": [server.url], "pid": server.workers[0].pid}
+            self._outlive("ray_killed", alone, plan)
+
+    def _outlive(self, name: str, alone: dict[str, Any], plan: dict[str, Any]) -> None:
+        found = ask("outlive", {**plan, "speakers": 8, "gap": GAP})
+        self.rows[f"{name}_equal"] = _share_equal(alone["actions"], found["told"])
+        self.rows[f"{name}_pause"] = max(found["pauses"], default=0.0)
+
+
+def _whole_sentences(heard: list[Heard]) -> Iterator[tuple[str, list[str]]]:
+    """Every sentence that was heard to its end, by its words."""
+    for one in heard:
+        for told in one.sentences:
+            source = [action[5:] for action in told if action.startswith("READ ")]
+            yield " ".join(source), told
+
+
+def _share_equal(expected: dict[str, list[str]], told: Any) -> float:
+    equal = [expected[sentence] == actions for sentence, actions in told]
+    return sum(equal) / len(equal) if equal else 0.0
+
+
+def holds(name: str, value: float) -> bool:
+    _, bound, sign = REQUIRED[name]
+    return value >= bound if sign == "≥" else value <= bound
+
+
+def print_table(rows: dict[str, float], void: set[str], console: Console) -> None:
+    table = Table(title="What must hold")
+    for column in ("", "measured", "must", "holds"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, (what, bound, sign) in REQUIRED.items():
+        value = rows.get(name)
+        shown = "not run" if value is None else f"{value:.3g}"
+        table.add_row(what, shown, f"{sign} {bound:g}", _verdict(name, value, void))
+    console.print(table)
+
+
+def _verdict(name: str, value: float | None, void: set[str]) -> str:
+    if value is None:
+        return ""
+    if name in void:
+        return "void"
+    return "yes" if holds(name, value) else "NO"
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="make load", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="eight seconds a run")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each run")
+    parser.add_argument("--no-ray", action="store_true", help="leave Ray Serve out")
+    parser.add_argument("--output", type=Path, default=OUT)
+    arguments = parser.parse_args()
+    console = Console()
+    seconds = 8.0 if arguments.quick else arguments.seconds
+    times = Times(warm=min(10.0, seconds / 4), seconds=seconds)
+    others = os.getloadavg()[0]
+    console.print(f"others on this machine before the test: load {others:.1f}", highlight=False)
+    load = Load(times, console)
+    try:
+        load.everything(ray=not arguments.no_ray)
+    finally:
+        print_table(load.rows, load.void, console)
+        _write(load, arguments.output, times, others)
+    per_core = load.rows["speakers_per_core_adaptive"]
+    console.print(
+        f"capacity: {load.capacity} speakers of 150 words a minute with p95 ≤ {1000 * GAP:g} ms; "
+        f"by computing time alone {per_core:.0f} a core at {UTILISATION:.0%} load",
+        highlight=False,
+    )
+
+
+def _write(load: Load, folder: Path, times: Times, others: float) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {
+        "machine": {**machine(), "load_before": others},
+        "versions": versions(),
+        "times": asdict(times),
+        "capacity": load.capacity,
+        "rows": {
+            name: {
+                "value": value,
+                "void": name in load.void,
+                "holds": holds(name, value) if name in REQUIRED and name not in load.void else None,
+            }
+            for name, value in load.rows.items()
+        },
+        "runs": load.runs,
+    }
+    (folder / "load.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    if load.curve:
+        points = sorted(load.curve, key=lambda point: point.speakers)
+        draw(points, 1000 * GAP, others, folder / "load.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""What the load test is made of: a server in its own process, speakers in another, and the figures
+of one run.
+
+Knows processes and percentiles; which runs there are, and what they must show, is `load.py`'s."""
+
+import json
+import math
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import psutil
+
+from benchmarks.speakers import Heard, Plan
+
+
+LATE = 0.02
+"""Seconds that the speakers themselves may be late; a run in which they were later says nothing."""
+PATIENCE = 300.0
+
+
+@dataclass(frozen=True)
+class Served:
+    """A server that is ready."""
+
+    url: str
+    process: psutil.Process
+
+    @property
+    def stream(self) -> str:
+        return f"{self.url}/v1/stream"
+
+    @property
+    def workers(self) -> list[psutil.Process]:
+        """The processes that hold models: Ray's replicas, or the server itself."""
+        below = self.process.children(recursive=True)
+        return [p for p in below if "ServeReplica" in " ".join(p.cmdline())] or [self.process]
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(p.cpu_times().user + p.cpu_times().system for p in self.workers)
+
+
+@contextmanager
+def served(*options: str, port: int = 18770, threads: int = 1) -> Iterator[Served]:
+    """`hf-simultaneous serve` with the built-in set."""
+    command = [sys.executable, "-c", "from hf_simultaneous.cli import main; main()", "serve"]
+    command += ["--port", str(port), "--threads", str(threads), "--drain", "1", *options]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    assert process.stdout is not None
+    try:
+        while "ws://" not in (line := process.stdout.readline()):
+            if not line:
+                raise RuntimeError(f"{' '.join(command)} ended with {process.wait()}")
+        served = Served(line.split("/v1/")[0].strip(), psutil.Process(process.pid))
+        _wait_until_ready(served.url)
+        yield served
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_until_ready(url: str) -> None:
+    from urllib.request import urlopen
+
+    over = time.monotonic() + PATIENCE
+    while time.monotonic() < over:
+        try:
+            with urlopen(f"{url.replace('ws', 'http', 1)}/readyz"):
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise TimeoutError(f"no server at {url}")
+
+
+def ask(module: str, plan: dict[str, Any]) -> Any:
+    """Run a module of the benchmarks in its own process, and read what it prints."""
+    command = [sys.executable, "-m", f"benchmarks.{module}", json.dumps(plan)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The figures of one run; times in milliseconds."""
+
+    speakers: int
+    admitted: int
+    words: int
+    words_per_second: float
+    p50: float
+    p95: float
+    p99: float
+    cpu_per_word: float
+    """Of the server's process: what does not depend on who else uses the machine."""
+    slowest_over_median: float
+    """The mean wait of the slowest stream over that of the median stream."""
+    refusals_p95: float | None
+    failed: int
+    lateness_p99: float
+    void: bool
+    """Were the speakers themselves too late for the times to mean anything?"""
+
+
+def run(server: Served, plan: Plan) -> tuple[Outcome, list[Heard]]:
+    """Let them speak."""
+    before = server.cpu_seconds
+    heard = [Heard(**one) for one in ask("speakers", asdict(plan))]
+    return outcome(plan, heard, server.cpu_seconds - before), heard
+
+
+def outcome(plan: Plan, heard: Sequence[Heard], cpu: float) -> Outcome:
+    admitted = [one for one in heard if one.refused_after is None]
+    waits = [wait for one in admitted for wait in one.waits]
+    means = [statistics.mean(one.waits) for one in admitted if one.waits]
+    lateness = percentile([late for one in admitted for late in one.lateness], 99)
+    refused = [one.refused_after for one in heard if one.refused_after is not None]
+    return Outcome(
+        speakers=plan.speakers,
+        admitted=len(admitted),
+        words=len(waits),
+        words_per_second=round(len(waits) / plan.seconds, 2),
+        p50=percentile(waits, 50),
+        p95=percentile(waits, 95),
+        p99=percentile(waits, 99),
+        cpu_per_word=round(1000 * cpu / max(1, sum(one.done for one in heard)), 2),
+        slowest_over_median=round(max(means) / statistics.median(means), 2) if means else math.nan,
+        refusals_p95=percentile(refused, 95) if refused else None,
+        failed=sum(one.failed is not None for one in heard),
+        lateness_p99=lateness,
+        void=plan.gap > 0 and lateness > 1000 * LATE,
+    )
+
+
+def percentile(seconds: Sequence[float], share: float) -> float:
+    """In milliseconds; the smallest value that is not below so many percent."""
+    if not seconds:
+        return math.nan
+    place = max(0, math.ceil(share / 100 * len(seconds)) - 1)
+    return round(1000 * sorted(seconds)[place], 1)
