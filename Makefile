@@ -9,7 +9,7 @@ SIZE ?= base
 QUICK ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench soak browser simuleval clean
+.PHONY: help demo test check format bench soak load browser simuleval clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -20,7 +20,7 @@ demo: $(INSTALLED)  ## watch a sentence being translated while it is still arriv
 test: $(INSTALLED)  ## run the tests
 	$(BIN)/python -m pytest
 
-check: $(INSTALLED)  ## ruff (lint, format) and mypy --strict on the package
+check: $(INSTALLED)  ## ruff (lint, format) and mypy --strict on the package and training
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -29,11 +29,16 @@ format: $(INSTALLED)  ## let ruff format the code and sort the imports
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(INSTALLED)  ## the benchmarks, SIZE=base|tiny, QUICK=1 for about a minute; writes benchmarks/out/bench.json
+bench: $(INSTALLED)  ## the benchmarks, SIZE=base|tiny, QUICK=1 for two minutes; writes benchmarks/out/bench.json
 	$(BIN)/python -m benchmarks.bench --size $(SIZE) $(if $(QUICK),--quick)
 
-soak: $(INSTALLED)  ## 100,000 words through one stream: time per word and memory must stay flat
+soak: $(INSTALLED)  ## 100,000 words through one stream, ten minutes of a server: time per word and memory must stay flat
 	$(BIN)/python -m benchmarks.soak
+	$(BIN)/python -m benchmarks.soak_served
+
+load: $(VENV)/.ray  ## speakers against the real server, QUICK=1 for short runs; writes benchmarks/out/load.json and load.png
+	$(BIN)/python -m benchmarks.load $(if $(QUICK),--quick)
+	$(BIN)/python -m pytest -m load
 
 browser:  ## Debian's chromium for the tests of the page, where it can be installed; without it they are skipped
 	@command -v chromium > /dev/null || $(CHROMIUM) || echo "no chromium: the tests of the page will be skipped"
@@ -44,8 +49,13 @@ clean:  ## remove the environments and caches
 	rm -rf $(VENV) $(SIMULEVAL) .pytest_cache .mypy_cache .ruff_cache .hypothesis build *.egg-info
 
 $(INSTALLED): setup.cfg pyproject.toml constraints.txt
+	@echo "installing into $(VENV), about 2 GB: a few minutes, the first time only"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	@touch $@
+
+$(VENV)/.ray: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev,ray]"
 	@touch $@
 
 # SimulEval pins a tqdm that datasets refuses, so the two never share an environment. It also asks for packages that it

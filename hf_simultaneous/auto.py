@@ -1,8 +1,9 @@
-"""Make transformers' Auto classes and `pipeline` know ours, without importing transformers before anyone asks for it.
+"""Make transformers' Auto classes and `pipeline` know ours, without importing transformers before
+anyone asks for it.
 
-Knows the names of our classes and the tables in which transformers keeps its own, nothing else. The tables take names,
-not classes: transformers fills them in the middle of circular imports, where importing a model of ours would fail.
-"""
+Knows the names of our classes and the tables in which transformers keeps its own, nothing else. The
+tables take names, not classes: transformers fills them in the middle of circular imports, where
+importing a model of ours would fail."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -11,8 +12,6 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
-
-from .doctor import BUILTIN
 
 
 _MODEL_TYPE, _CONFIG = "simultaneous-mt", "SimultaneousConfig"
@@ -24,7 +23,8 @@ _CLASSES = {
 
 
 class _Ours:
-    """Stands where transformers keeps the module of a model type; imports a class when it is asked for."""
+    """Stands where transformers keeps the module of a model type; imports a class when it is asked
+    for."""
 
     def __getattr__(self, name: str) -> Any:
         if name not in _CLASSES:
@@ -33,11 +33,11 @@ class _Ours:
 
 
 class _NotHere:
-    """Hides the `custom_pipelines` of a config from `pipeline`, which would run that code instead of the one here.
+    """Hides the `custom_pipelines` of a config from `pipeline`, which would run that code instead
+    of the one here.
 
-    A saved set names its own copy of the pipeline for where this package is not installed; using it takes
-    `trust_remote_code=True`, which nobody should need for code that is here already.
-    """
+    A saved set names its own copy of the pipeline for where this package is not installed; using it
+    takes `trust_remote_code=True`, which nobody should need for code that is here already."""
 
     def __get__(self, config: Any, kind: Any = None) -> Any:
         raise AttributeError("custom_pipelines")
@@ -69,14 +69,18 @@ def hide_custom_pipelines(configuration: ModuleType) -> None:
 
 
 def load_pipeline(pipelines: ModuleType) -> None:
-    """Ours follows transformers' own; where ours came first, it is in the middle of being imported."""
+    """Ours follows transformers' own; where ours came first, it is in the middle of being
+    imported."""
     import_module(".pipelines", __package__)
 
 
 def register_pipeline(ours: ModuleType) -> None:
-    """`pipeline("simultaneous-translation", model=...)` makes one; without a model, of the set in the package."""
+    """`pipeline("simultaneous-translation", model=...)` makes one; without a model, of the set in
+    the package."""
     from transformers import AutoModelForSeq2SeqLM
     from transformers.pipelines import PIPELINE_REGISTRY
+
+    from .sets import BUILTIN
 
     PIPELINE_REGISTRY.register_pipeline(
         ours.TASK,
@@ -97,7 +101,8 @@ _REGISTRATIONS: dict[str, Callable[[ModuleType], None]] = {
 
 
 class _RegisterWhenImported(MetaPathFinder):
-    """Runs a registration right after the module it belongs to; so `import hf_simultaneous` itself stays light."""
+    """Runs a registration right after the module it belongs to; so `import hf_simultaneous` itself
+    stays light."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

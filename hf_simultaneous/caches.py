@@ -1,4 +1,5 @@
-"""Keys and values of many sequences that grow each at its own pace, in the shape transformers' attention asks for.
+"""Keys and values of many sequences that grow each at its own pace, in the shape transformers'
+attention asks for.
 
 Knows slots and places; not what the sequences are.
 """
@@ -9,24 +10,20 @@ from typing import Any, NamedTuple
 import torch
 from transformers import EncoderDecoderCache
 
+from .masks import up_to
+
 
 class Store:
-    """Keys and values of many sequences, each in a slot of its own, for every decoder layer."""
+    """Keys and values of many sequences, each in a slot of its own, for every layer."""
 
-    def __init__(self, config: Any, model: Any):
-        self._model = model
-        self._layers: int = config.decoder_layers
-        self._heads: int = config.decoder_attention_heads
-        self._head_dim: int = config.d_model // config.decoder_attention_heads
+    def __init__(
+        self, layers: int, heads: int, head_dim: int, dtype: torch.dtype, device: torch.device
+    ):
         self._slots: dict[Any, int] = {}
         self._free: list[int] = []
-        self.data: list[tuple[torch.Tensor, torch.Tensor]] = [(self._new(0, 0), self._new(0, 0))] * self._layers
-
-    def _new(self, slots: int, length: int) -> torch.Tensor:
-        # (slot, place, head, dim): what one call appends lies together, and a head is a stride away.
-        return torch.zeros(
-            slots, length, self._heads, self._head_dim, dtype=self._model.dtype, device=self._model.device
-        )
+        # (layer, slot, place, keys and values, head, dim): what one call appends lies together, and
+        # a head is a stride away.
+        self.data = torch.zeros(layers, 0, 0, 2, heads, head_dim, dtype=dtype, device=device)
 
     def slot(self, key: Any) -> int:
         """The slot of this sequence; a new one if it has none yet."""
@@ -34,44 +31,63 @@ class Store:
             self._slots[key] = self._free.pop() if self._free else len(self._slots)
         return self._slots[key]
 
-    def free(self, key: Any) -> None:
-        self._free.append(self._slots.pop(key))
+    def release(self, key: Any) -> None:
+        if key in self._slots:
+            self._free.append(self._slots.pop(key))
+
+    def fork(self, keys: Sequence[Any], heirs: Sequence[tuple[Any, Any]]) -> None:
+        """Each heir goes on from the sequence it is paired with: the first takes its slot, others
+        a copy. A sequence without heirs gives its slot back."""
+        old = {key: self._slots.pop(key) for key in keys}
+        left = dict(old)
+        copies = []
+        for parent, child in heirs:
+            if parent in left:
+                self._slots[child] = left.pop(parent)
+            else:
+                copies.append((old[parent], child))
+        self._free += left.values()
+        if not copies:
+            return
+        sources = torch.tensor([slot for slot, _ in copies])
+        targets = torch.tensor([self.slot(child) for _, child in copies])
+        self.reserve(self.data.shape[2])
+        self.data[:, targets] = self.data[:, sources]
 
     def reserve(self, length: int) -> None:
         """Make room for every slot in use at this length, doubling so that growing stays cheap."""
-        have_slots, have_length = self.data[0][0].shape[:2]
+        have_slots, have_length = self.data.shape[1:3]
         slots = len(self._slots) + len(self._free)
         if slots <= have_slots and length <= have_length:
             return
-        shape = (
+        new = self.data.new_zeros(
+            self.data.shape[0],
             have_slots if slots <= have_slots else max(slots, 2 * have_slots),
             have_length if length <= have_length else max(length, 2 * have_length, 16),
+            *self.data.shape[3:],
         )
-        self.data = [(self._grown(keys, *shape), self._grown(values, *shape)) for keys, values in self.data]
+        new[:, :have_slots, :have_length] = self.data
+        self.data = new
 
-    def _grown(self, old: torch.Tensor, slots: int, length: int) -> torch.Tensor:
-        new = self._new(slots, length)
-        new[: old.shape[0], : old.shape[1]] = old
-        return new
+    def window(
+        self, slots: Sequence[int], positions: Sequence[int] | None, counts: Sequence[int]
+    ) -> "Window":
+        """The first places of these slots, as many as each query counts; what a call writes goes
+        to `positions`."""
+        self.reserve(max(counts))
+        return Window(self, slots, positions, counts)
 
-    def window(self, slots: Sequence[int], positions: Sequence[int] | None, width: int) -> "Window":
-        """The first `width` places of these slots; what a call writes goes to `positions`."""
-        self.reserve(width)
-        return Window(self, slots, positions, width)
-
-    def project(self, states: torch.Tensor, slots: list[int], start: int) -> None:
-        """Write the cross-attention keys and values of encoder states (rows, places, width) from place `start`."""
-        self.reserve(start + states.shape[1])
-        shape = (*states.shape[:2], self._heads, self._head_dim)
-        rows = slice(slots[0], slots[0] + 1) if len(slots) == 1 else torch.tensor(slots, device=states.device)
-        for layer, (keys, values) in zip(self._model.model.decoder.layers, self.data, strict=True):
-            attention = layer.encoder_attn
-            keys[rows, start : start + states.shape[1]] = attention.k_proj(states).view(shape)
-            values[rows, start : start + states.shape[1]] = attention.v_proj(states).view(shape)
+    def write(self, slots: Sequence[int], places: Sequence[int], projected: torch.Tensor) -> None:
+        """Keys and values of every layer, (positions, layers, 2, heads * dim), each position to its
+        slot and place."""
+        self.reserve(max(places) + 1)
+        window = Window(self, slots, places, [0])
+        shape = (*projected.shape[:3], *self.data.shape[4:])
+        window.write(self.data, projected.view(shape).transpose(0, 1))
 
     @property
     def nbytes(self) -> int:
-        return sum(keys.nbytes + values.nbytes for keys, values in self.data)
+        return self.data.nbytes
 
 
 class KeysValues(NamedTuple):
@@ -80,49 +96,100 @@ class KeysValues(NamedTuple):
 
 
 class Window:
-    """What one call sees of a store, in the shape of a transformers cache: `update` writes, `layers[i]` only reads."""
+    """What one call sees of a store, in the shape of a transformers cache: `update` writes,
+    `layers[i]` only reads."""
 
-    def __init__(self, store: Store, slots: Sequence[int], positions: Sequence[int] | None, width: int):
-        self._store, self.width = store, width
-        device = store.data[0][0].device
-        first = slots[0]
-        self._one = first if all(slot == first for slot in slots) else None
+    def __init__(
+        self,
+        store: Store,
+        slots: Sequence[int],
+        positions: Sequence[int] | None,
+        counts: Sequence[int],
+    ):
+        self._store = store
+        self._counts = counts
+        self.width = max(counts)
+        device = store.data.device
+        self._one = slots[0] if len(set(slots)) == 1 else None
         self._count = len(slots)
-        if self._one is None:
-            self._slots = torch.tensor(slots, device=device)
+        self._rows: Any = torch.tensor(slots, device=device) if self._one is None else self._one
         if positions is not None:
-            consecutive = self._one is not None and positions[-1] - positions[0] == len(positions) - 1
-            self._places: Any = slice(positions[0], positions[-1] + 1) if consecutive else torch.tensor(positions)
+            consecutive = (
+                self._one is not None and positions[-1] - positions[0] == len(positions) - 1
+            )
+            self._places: Any = (
+                slice(positions[0], positions[-1] + 1)
+                if consecutive
+                else torch.tensor(positions, device=device)
+            )
 
     @property
     def layers(self) -> "Window":
         return self
 
-    def __getitem__(self, layer: int) -> KeysValues:
-        keys, values = self._store.data[layer]
-        return KeysValues(self._read(keys), self._read(values))
+    @property
+    def mask(self) -> torch.Tensor:
+        """True where a query looks: (queries, 1, 1, width)."""
+        counts = torch.tensor(self._counts, device=self._store.data.device)[:, None]
+        return up_to(counts, self.width)
 
-    def _read(self, stored: torch.Tensor) -> torch.Tensor:
-        if self._one is not None:  # all queries look at one sequence: no copy
-            rows = stored[self._one : self._one + 1, : self.width].expand(self._count, -1, -1, -1)
+    def added_mask(self) -> torch.Tensor | None:
+        """The same to be added to scores, in the shape that goes with `shared`; None where every
+        query sees all there is."""
+        if min(self._counts) == self.width:
+            return None
+        kind = self._store.data.dtype
+        seen = self.mask if self._one is None else self.mask.transpose(0, 2)
+        return torch.zeros(seen.shape, dtype=kind, device=seen.device).masked_fill_(
+            ~seen, torch.finfo(kind).min
+        )
+
+    def shared(self, layer: int) -> KeysValues:
+        """What the queries may attend to, (queries, heads, width, dim) each; (1, heads, width, dim)
+        where all look at one sequence, which needs no copy."""
+        stored = self._store.data[layer, :, : self.width]  # (slots, width, 2, heads, dim)
+        if self._one is None:
+            rows = stored.index_select(0, self._rows)
         else:
-            rows = stored[:, : self.width].index_select(0, self._slots)
-        return rows.transpose(1, 2)
+            rows = stored[self._one : self._one + 1]
+        keys, values = rows.transpose(1, 3).unbind(2)
+        return KeysValues(keys, values)
+
+    def __getitem__(self, layer: int) -> KeysValues:
+        """What the queries may attend to, (queries, heads, width, dim) each."""
+        keys, values = self.shared(layer)
+        shape = (self._count, -1, -1, -1)
+        return KeysValues(keys.expand(shape), values.expand(shape))
+
+    def append(self, layer: int, new: torch.Tensor) -> None:
+        """Write keys and values, (queries, 2 * heads * dim)."""
+        self.write(self._store.data[layer], new.view(-1, *self._store.data.shape[3:]))
+
+    def write(self, stored: torch.Tensor, new: torch.Tensor) -> None:
+        """New keys and values, (..., queries, 2, heads, dim), into (..., slots, places, 2, heads,
+        dim)."""
+        stored[..., self._rows, self._places, :, :, :] = new
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, layer: int) -> KeysValues:
         """Write (queries, heads, 1, dim), then return what the queries may attend to."""
-        rows = self._one if self._one is not None else self._slots
-        for stored, new in zip(self._store.data[layer], (keys, values), strict=True):
-            stored[rows, self._places] = new[:, :, 0]
+        self.write(self._store.data[layer], torch.stack((keys[:, :, 0], values[:, :, 0]), 1))
         return self[layer]
 
 
 class Windows(EncoderDecoderCache):
-    """Both windows of a call, as the one cache Marian's attention asks for; the source needs no update."""
+    """Both windows of a call, as the one cache that stock attention asks for; the source needs no
+    update."""
 
-    def __init__(self, own: Window, cross: Window):
-        self.self_attention_cache, self.cross_attention_cache = own, cross
+    def __init__(self, own: Window, source: Window):
+        self.own = own
+        self.source = source
+        self.self_attention_cache, self.cross_attention_cache = own, source
         self.is_updated = _Always()
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """T5 asks it for the one position of a call. Ours has many, and brings their bias along; so
+        far away T5's own is the same for all places, and a softmax does not feel it."""
+        return 1 << 40
 
 
 class _Always(dict[int, bool]):

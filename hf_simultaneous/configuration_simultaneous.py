@@ -18,16 +18,19 @@ class SimultaneousConfig(MarianConfig):
     Every field of `MarianConfig`, and:
 
     Args:
-        wait_k: the k this model was trained with; `None` is the full sentence.
+        wait_k: the k this model was trained with; `None` if it was not trained for one k: full
+            sentences, or all k.
         catchup: one extra READ after every so many WRITEs; `None` is off.
-        encoder_attention: `"causal"`, a source token sees those before it, so that a growing source is encoded token
-            by token; or `"prefix"`, bidirectional, every prefix encoded anew. The default is `"prefix"`, because
-            that is what a Marian checkpoint is.
+        encoder_attention: `"causal"`, a source token sees those before it, so that a growing source
+            is encoded token by token; or `"prefix"`, bidirectional, every prefix encoded anew. The
+            default is `"prefix"`, because that is what a Marian checkpoint is.
         label_smoothing: of the training loss.
     """
 
     model_type = "simultaneous-mt"
-    _auto_class: ClassVar[str | None] = "AutoConfig"  # saved checkpoints carry this code, for those without us
+    _auto_class: ClassVar[str | None] = (
+        "AutoConfig"  # saved checkpoints carry this code, for those without us
+    )
 
     # Marian's default forces token 0 when the length limit is reached, whatever token 0 is.
     forced_eos_token_id: int | list[int] | None = None
@@ -63,7 +66,8 @@ class SimultaneousConfig(MarianConfig):
 
     @classmethod
     def preset(cls, name: str, **overrides: Any) -> "SimultaneousConfig":
-        """A configuration by name, `"tiny"` or `"base"`, with the causal encoder; keywords change single fields."""
+        """A configuration by name, `"tiny"` or `"base"`, with the causal encoder; keywords change
+        single fields."""
         if name not in cls.presets:
             raise ValueError(f"presets are {', '.join(sorted(cls.presets))}; got {name!r}")
         common = {
@@ -81,9 +85,14 @@ class SimultaneousConfig(MarianConfig):
 
     def validate_simultaneous(self) -> None:
         """Run by transformers at construction and before saving."""
-        check_k(self.wait_k)
+        if self.wait_k is not None:
+            check_k(self.wait_k)
         check_catchup(self.catchup)
         if self.encoder_attention not in ("causal", "prefix"):
-            raise ValueError(f"encoder_attention must be 'causal' or 'prefix'; got {self.encoder_attention!r}")
+            raise ValueError(
+                f"encoder_attention must be 'causal' or 'prefix'; got {self.encoder_attention!r}"
+            )
         if not 0 <= self.label_smoothing < 1:
-            raise ValueError(f"label_smoothing must be 0 or more and below 1; got {self.label_smoothing}")
+            raise ValueError(
+                f"label_smoothing must be 0 or more and below 1; got {self.label_smoothing}"
+            )

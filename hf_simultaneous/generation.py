@@ -5,20 +5,27 @@ Here policies and models meet; neither knows the other.
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from transformers import PreTrainedTokenizerBase
+from transformers import LogitsProcessorList, PreTrainedTokenizerBase
 from transformers.generation.streamers import BaseStreamer
 from transformers.utils import ModelOutput
 
 from .actions import Action, Policy, Read, Write
+from .decoding_rules import DecodingRules, NoLoops, Tail, rules_from, tail_members
+from .ensembles import Ensembles, check_models, choose_models
+from .families import OURS, position_limit
+from .framing import framing_for
 from .lanes import Lanes
-from .loop import Event, Sentence, decode
-from .members import Members, check_members, choose_members
-from .policies import Adaptive, linear_thresholds
-from .rules import Rules, rules_from
+from .loading import load_set
+from .loop import Event, LiveSentence, decode
+from .policies import Adaptive, LocalAgreement, linear_thresholds
+from .quantization import Quantize, check_device, quantized
+from .schedule import FULL, K
+from .sets import save_set, set_or_builtin
+from .source_ids import source_lists
 
 
 if TYPE_CHECKING:
@@ -29,9 +36,9 @@ if TYPE_CHECKING:
 class SimultaneousOutput(ModelOutput):
     """What `AdaptiveWaitKGenerator.generate` returns; the lists have one entry per sentence.
 
-    `delays`, `contexts`, `lags` and `probabilities` have a value per written token, `</s>` not counted: source tokens
-    read by then (`</s>` not counted), source tokens it was chosen with, the k it was predicted with, its probability.
-    """
+    `delays`, `contexts`, `lags` and `probabilities` have a value per written token, `</s>` not
+    counted: source tokens read by then (`</s>` not counted), source tokens it was chosen with, the
+    k it was predicted with, its probability."""
 
     sequences: torch.Tensor | None = None
     actions: list[list[Action]] | None = None
@@ -43,7 +50,8 @@ class SimultaneousOutput(ModelOutput):
 
 
 class ActionStreamer(BaseStreamer):
-    """A streamer that is told of READs too. This one keeps `actions`; override what you want to see as it happens."""
+    """A streamer that is told of READs too. This one keeps `actions`; override what you want to see
+    as it happens."""
 
     def __init__(self) -> None:
         self.actions: list[Action] = []
@@ -53,7 +61,8 @@ class ActionStreamer(BaseStreamer):
         self.actions += [Read()] * n
 
     def put(self, value: torch.Tensor) -> None:
-        """Tokens were written; the first call brings the decoder's start token, as in transformers."""
+        """Tokens were written; the first call brings the decoder's start token, as in
+        transformers."""
         if value.ndim == 1:
             self.actions += [Write(token) for token in value.tolist()]
 
@@ -65,52 +74,94 @@ class AdaptiveWaitKGenerator:
     """The paper's adaptive policy, or any other, on a set of wait-k models.
 
     Args:
-        models: `{k: model}`, `None` as a key for the full-sentence model; or a single model (multi-path, or any Marian
-            checkpoint) that serves every k. A set with gaps serves a missing k with the nearest it has.
+        models: `{k: model}`, `FULL` (`"full"`) as a key for the full-sentence model; or a single
+            model (multi-path, or any encoder-decoder of transformers) that serves every k. A set
+            with gaps serves a missing k with the nearest it has.
         tokenizer: the one tokenizer of all the models.
         thresholds: `{k: rho_k}` without gaps, see `linear_thresholds`; by default from 1 down to 0.
-        ensembles: which models are averaged at k: `"single"`, `"top-3"`, `"all"` or `{k: [...]}`. `"top-3"` takes the
-            best by `dev_scores`, or the nearest three if there are none.
+            Models of other families than ours, which know full sentences only, are asked by
+            `LocalAgreement` unless there are thresholds or a policy.
+        ensembles: which models are averaged at k: `"single"`, `"top-3"`, `"all"` or `{k: [...]}`.
+            `"top-3"` takes the best by `dev_scores`, or the nearest three if there are none.
         dev_scores: `{k: {model: BLEU}}`, every model under every policy on dev data.
-        early_stop: may a model end the sentence before the source has ended, as in the paper?
-        history: `"forced"` is the paper's P_k. `"path"` keeps every written position as it was when it was written,
-            for multi-path models: one position per step, however k moves.
+        early_stop: may a model end the sentence before the source has ended, as in the paper? If
+            not, it reads on. `True` unless said otherwise, here or in a call of `generate` and
+            `session`; whoever shows text to people (`TextSession`, pipeline, commands, page) reads
+            on unless told otherwise.
+        tail_beams, tail: how text sessions, pipeline, commands and page write the rest once the
+            source has ended: beams, and the members that search (`FULL`, or some of the set), by
+            default those the policy asks. `generate` and `session` are greedy unless asked.
+        history: `"forced"` is the paper's P_k. `"path"` keeps every written position as it was when
+            it was written, for multi-path models: one position per step, however k moves.
+        source_language, target_language: for models of many languages, the codes of their
+            tokenizer ("deu_Latn", "de", "de_DE"). The tokens that name them count in no lag.
     """
 
     def __init__(
         self,
-        models: Mapping[int | None, Any] | Any,
+        models: Mapping[K, Any] | Any,
         tokenizer: PreTrainedTokenizerBase | None = None,
         thresholds: Mapping[int, float] | None = None,
-        ensembles: Literal["single", "top-3", "all"] | Mapping[int, Sequence[int | None]] = "single",
+        ensembles: Literal["single", "top-3", "all"] | Mapping[int, Sequence[K]] = "single",
         *,
         dev_scores: Mapping[int, Mapping[int, float]] | None = None,
         latencies: Mapping[str, Mapping[int, float]] | None = None,
         early_stop: bool = True,
         history: Literal["forced", "path"] = "forced",
+        tail_beams: int = 1,
+        tail: K | Sequence[K] | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
     ):
-        self.models = check_members(models)
+        self.models = check_models(models)
         self.tokenizer = tokenizer
-        ks = [k for k in self.models if k is not None] or [10]
-        self.policy = Adaptive(linear_thresholds(1.0, 0.0, 1, max(10, *ks)) if thresholds is None else thresholds)
+        ks = [k for k in self.models if k != FULL] or [10]
+        self.policy = Adaptive(
+            linear_thresholds(1.0, 0.0, 1, max(10, *ks)) if thresholds is None else thresholds
+        )
+        stock = all(model.config.model_type != OURS for model in self.models.values())
+        self.usual_policy: Policy = (
+            LocalAgreement() if stock and thresholds is None else self.policy
+        )
         self.thresholds = dict(self.policy.thresholds)
         self.dev_scores = dev_scores
-        self.latencies = {name: dict(Adaptive(rhos).thresholds) for name, rhos in (latencies or {}).items()}
-        self.ensembles = choose_members(ensembles, list(self.models), list(self.thresholds), dev_scores)
-        self.early_stop, self.history = early_stop, history
-        self.catchup: int | None = self.model.config.catchup
-        self.position_limit = min(model.config.max_position_embeddings for model in self.models.values())
+        self.latencies = {
+            name: dict(Adaptive(rhos).thresholds) for name, rhos in (latencies or {}).items()
+        }
+        chosen = choose_models(ensembles, list(self.models), list(self.thresholds), dev_scores)
+        self.ensembles = Ensembles(chosen, tuple(self.models), self.policy.k_max)
+        self.early_stop = early_stop
+        self.history = history
+        self.tail = tail_members(tail, list(self.models))
+        self.tail_beams = Tail(beams=tail_beams).beams
+        self.catchup: int | None = getattr(self.model.config, "catchup", None)
+        self.origins: dict[K, dict[str, str]] = {}
+        self.source_language = source_language
+        self.target_language = target_language
+        self.framing = framing_for(self.model, tokenizer, source_language, target_language)
+        self._positions = min(map(position_limit, self.models.values()))
         self.lanes()  # refuses a history that does not fit now rather than at the first sentence
 
     @property
-    def root(self) -> int | None:
-        """The k of the member that speaks for the set: the largest, or None if there is a full-sentence model only."""
-        return max((k for k in self.models if k is not None), default=None)
+    def root(self) -> K:
+        """The k of the member that speaks for the set: the largest, or FULL if there is a
+        full-sentence model only."""
+        return max((k for k in self.models if k != FULL), default=FULL)
 
     @property
     def model(self) -> Any:
         """The member whose generation config holds for the set."""
         return self.models[self.root]
+
+    @property
+    def quantize(self) -> Quantize:
+        """How the weights are stored: `"int8"`, or `"none"` for floating point."""
+        return "int8" if any(map(quantized, self.models.values())) else "none"
+
+    @property
+    def position_limit(self) -> int:
+        """How many tokens a source or a target may have, `</s>` counted."""
+        return self._positions - self.framing.room
 
     @property
     def device(self) -> torch.device:
@@ -121,41 +172,99 @@ class AdaptiveWaitKGenerator:
         self, device: str | torch.device | None = None, dtype: torch.dtype | None = None
     ) -> "AdaptiveWaitKGenerator":
         """Move every model, as `nn.Module.to` does."""
+        if device is not None and self.quantize == "int8":
+            check_device(device)
         for model in self.models.values():
             model.to(device=device, dtype=dtype)
         return self
 
-    def members(self, k: int | None, named: Members | None = None) -> Members:
-        """The models averaged at this k; for `None`, a whole context, the full-sentence model if there is one.
+    def with_ensembles(self, ensembles: str) -> "AdaptiveWaitKGenerator":
+        """The same set with other models averaged at each k; `top-3` needs to know which are best
+        on dev data."""
+        if (
+            ensembles == "top-3"
+            and self.dev_scores is None
+            and len([k for k in self.models if k != FULL]) > 1
+        ):
+            raise ValueError(
+                "top-3 takes the three best models on dev data, but this set has no dev grid. Make "
+                "it with "
+                "python -m training.choose_ensembles, or use single or all"
+            )
+        chosen = choose_models(ensembles, list(self.models), list(self.thresholds), self.dev_scores)
+        return self._with(self.thresholds, chosen)
 
-        A policy may name others, which must be in the set.
-        """
-        if named is not None:
-            if not named or set(named) - set(self.models) or len(set(named)) < len(named):
-                raise ValueError(f"a policy names models of the set, {list(self.models)}, each once; got {named}")
-            return tuple(named)
-        if k is None:
-            return (None,) if None in self.models else self.ensembles[self.policy.k_max]
-        return self.ensembles.get(k) or choose_members("single", list(self.models), [k], None)[k]
+    def with_thresholds(self, thresholds: Mapping[int, float]) -> "AdaptiveWaitKGenerator":
+        """The same set with other thresholds."""
+        return self._with(thresholds, dict(self.ensembles))
 
-    def rules(self, **kwargs: Any) -> Rules:
+    def _with(
+        self, thresholds: Mapping[int, float], ensembles: Mapping[int, Sequence[K]]
+    ) -> "AdaptiveWaitKGenerator":
+        other = AdaptiveWaitKGenerator(
+            self.models,
+            self.tokenizer,
+            thresholds,
+            ensembles,
+            dev_scores=self.dev_scores,
+            latencies=self.latencies,
+            early_stop=self.early_stop,
+            history=self.history,
+            tail_beams=self.tail_beams,
+            tail=self.tail,
+            source_language=self.source_language,
+            target_language=self.target_language,
+        )
+        other.origins = self.origins
+        return other
+
+    def decoding_rules(self, **kwargs: Any) -> DecodingRules:
         """Generation settings as `model.generate` takes them, for the loop."""
         kwargs = {"early_stop": self.early_stop, "tokenizer": self.tokenizer, **kwargs}
-        return rules_from(self.model, position_limit=self.position_limit, **kwargs)
+        kwargs["tail"] = tail_members(kwargs.get("tail"), list(self.models))
+        return rules_from(
+            self.model,
+            prompt=self.framing.prompt,
+            position_limit=self.position_limit,
+            **kwargs,
+        )
+
+    def for_text(self, **options: Any) -> dict[str, Any]:
+        """Options of `generate` and `session` for text that people read, those given on top: read
+        on rather than end early, the set's own tail, and no phrase again and again."""
+        guarded = LogitsProcessorList([*(options.pop("logits_processor", None) or ()), NoLoops()])
+        return {
+            "early_stop": False,
+            "tail_beams": self.tail_beams,
+            "tail": self.tail,
+            **options,
+            "logits_processor": guarded,
+        }
 
     def lanes(self, history: str | None = None) -> Lanes:
         """The models with an empty memory."""
         history = history or self.history
         if history == "path" and len(set(self.ensembles.values())) > 1:
             raise ValueError(
-                "history='path' needs models that predict at every k; this set asks different ones at different k: "
+                "history='path' needs models that predict at every k; this set asks different ones "
+                "at different k: "
                 f"{self.ensembles}. Use one multi-path model, ensembles='all', or history='forced'"
             )
-        return Lanes(self.models, self.catchup, history)
+        return Lanes(self.models, self.catchup, history, self.framing)
 
-    def _sentence(self, rules: Rules, policy: Policy | None, history: str, **source: Any) -> Sentence:
-        policy = policy or self.policy
-        return Sentence(policy, rules, self.members, catchup=self.catchup, history=history, **source)
+    def sentence(
+        self, rules: DecodingRules, policy: Policy | None, history: str, **source: Any
+    ) -> LiveSentence:
+        """A sentence for the loop, its source empty or given."""
+        policy = policy or self.usual_policy
+        if not callable(policy):  # a name, most often: it lacks what the policy is to be made with
+            raise ValueError(
+                f"policy is an object such as WaitK(3) or Adaptive(...); got {policy!r}. "
+                f'policies.make_policy("wait-k", k=3) makes one by its name'
+            )
+        return LiveSentence(
+            policy, rules, self.ensembles, catchup=self.catchup, history=history, **source
+        )
 
     def generate(
         self,
@@ -170,18 +279,23 @@ class AdaptiveWaitKGenerator:
     ) -> torch.Tensor | SimultaneousOutput:
         """Translate sources that are already there as if they arrived token by token.
 
-        Takes what `model.generate` takes for greedy search, and a `policy` (by default the adaptive one). Returns the
-        sequences, or a `SimultaneousOutput`.
-        """
-        sources = _unpadded(input_ids, attention_mask, self.model.config, self.position_limit)
+        Takes what `model.generate` takes for greedy search, a `policy` (by default the adaptive
+        one), and `tail_beams` and `tail` for what is written once the source has ended. Returns the
+        sequences, or a `SimultaneousOutput`."""
+        sources = source_lists(
+            input_ids, attention_mask, self.model.config, self.framing, self.position_limit
+        )
         if streamer is not None and len(sources) > 1:
             raise ValueError(f"a streamer follows one sentence; got a batch of {len(sources)}")
         history = history or self.history
-        rules, lanes = self.rules(**kwargs), self.lanes(history)
-        sentences = [self._sentence(rules, policy, history, source=source, complete=True) for source in sources]
-        lanes.expect([sentence.row for sentence in sentences])
+        rules, lanes = self.decoding_rules(**kwargs), self.lanes(history)
+        sentences = [
+            self.sentence(rules, policy, history, source=source, source_complete=True)
+            for source in sources
+        ]
+        lanes.announce_sources([sentence.row for sentence in sentences])
         if streamer is not None:
-            streamer.put(torch.tensor([[rules.start]]))
+            streamer.put(torch.tensor([rules.prompt]))
         for _, event in decode(sentences, lanes, rules):
             if streamer is not None:
                 _tell(streamer, event)
@@ -191,51 +305,59 @@ class AdaptiveWaitKGenerator:
         return output if return_dict_in_generate else output.sequences
 
     def session(
-        self, *, policy: Policy | None = None, history: Literal["forced", "path"] | None = None, **kwargs: Any
+        self,
+        *,
+        policy: Policy | None = None,
+        history: Literal["forced", "path"] | None = None,
+        **kwargs: Any,
     ) -> "Session":
         """A live translation: push source tokens as they arrive, get events back."""
         from .sessions import Session
 
-        return Session(self, policy, history or self.history, self.rules(**kwargs))
+        return Session(self, policy, history or self.history, self.decoding_rules(**kwargs))
 
     def stream(self, source: Iterable[int], **kwargs: Any) -> Iterator[Event]:
-        """Translate tokens as they arrive from an iterator that may block; yields events the moment they happen."""
+        """Translate tokens as they arrive from an iterator that may block; yields events the moment
+        they happen."""
         with self.session(**kwargs) as session:
             for token in source:
                 yield from session.push(token)
             yield from session.flush()
 
     def astream(self, source: Iterable[int] | Any, **kwargs: Any) -> AsyncIterator[Event]:
-        """`stream` for asynchronous code: takes an async (or plain) iterator, computes off the event loop."""
+        """`stream` for asynchronous code: takes an async (or plain) iterator, computes off the
+        event loop."""
         from .sessions import astream
 
         return astream(self.session(**kwargs), source)
 
-    def save_pretrained(self, save_directory: str, **kwargs: Any) -> None:
-        """Write the whole set to a folder that `from_pretrained` loads; its root is a checkpoint by itself."""
-        from .sets import save_set
-
+    def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
+        """Write the whole set to a folder that `from_pretrained` loads; its root is a checkpoint by
+        itself."""
         save_set(self, save_directory, **kwargs)
 
     @classmethod
     def from_pretrained(
-        cls, pretrained_model_name_or_path: str | None = None, **kwargs: Any
+        cls, pretrained_model_name_or_path: str | Path | None = None, **kwargs: Any
     ) -> "AdaptiveWaitKGenerator":
-        """Load a set or a single checkpoint, from a folder or the hub; without a name, the set in the package.
+        """Load a set or a single checkpoint, from a folder or the hub; without a name, the set in
+        the package.
 
-        `latency` names an operating point of the set.
+        `latency` names an operating point of the set. `quantize="int8"` stores weights in 8 bits:
+        a quarter of the memory, and on large models less time, on the CPU only; `"none"` does not
+        where the set was saved so.
         """
-        from .sets import load_set
-
-        name = pretrained_model_name_or_path
-        if name is None:  # what ships with the package does not travel with a set
-            name = import_module("hf_simultaneous.doctor").set_or_builtin(None)
-        return load_set(cls, name, **kwargs)
+        return load_set(cls, set_or_builtin(pretrained_model_name_or_path), **kwargs)
 
     def push_to_hub(self, repo_id: str, **kwargs: Any) -> str:
         """Share the whole set as one repository; returns its address."""
-        # By name, because it is not among the files that travel with a set.
-        return str(import_module("hf_simultaneous.hub").push_generator(self, repo_id, **kwargs))
+        try:
+            from hf_simultaneous.sharing.hub import push_generator
+        except ImportError as error:  # sharing does not travel with a set
+            raise ImportError(
+                "sharing a set needs the package itself: pip install hf_simultaneous"
+            ) from error
+        return push_generator(self, repo_id, **kwargs)
 
 
 def _tell(streamer: BaseStreamer, event: Event) -> None:
@@ -245,36 +367,18 @@ def _tell(streamer: BaseStreamer, event: Event) -> None:
         streamer.read(1)
 
 
-def _unpadded(
-    input_ids: torch.Tensor | Sequence[Sequence[int]], attention_mask: torch.Tensor | None, config: Any, limit: int
-) -> list[list[int]]:
-    """The real tokens of each source, padding on the right or none."""
-    ids = input_ids.tolist() if isinstance(input_ids, torch.Tensor) else list(input_ids)
-    if not ids or not all(isinstance(row, Sequence) and not isinstance(row, str) for row in ids):
-        raise ValueError(f"input_ids has two dimensions, sentences and tokens; got {ids!r}")
-    if attention_mask is None:
-        pad = config.pad_token_id if config.pad_token_id != config.eos_token_id else None
-        kept = [[token for token in row if token != pad] for row in ids]
-    else:
-        mask = torch.as_tensor(attention_mask).long().tolist()
-        if [len(row) for row in ids] != [len(keep) for keep in mask]:
-            raise ValueError(f"attention_mask must have the shape of input_ids; got {mask} for {ids}")
-        kept = [list(row[: sum(keep)]) for row, keep in zip(ids, mask, strict=True)]
-        if any(0 in keep[: sum(keep)] for keep in mask):
-            raise ValueError("pad sources on the right: attention_mask has a 0 before a 1")
-    for index, row in enumerate(kept):
-        if not 1 <= len(row) <= limit:
-            raise ValueError(f"sources must have 1 to {limit} tokens; sentence {index} has {len(row)}")
-    return kept
-
-
-def _output(sentences: list[Sentence], rules: Rules, model: Any) -> SimultaneousOutput:
-    targets = [[rules.start, *sentence.state.target] for sentence in sentences]
+def _output(sentences: list[LiveSentence], rules: DecodingRules, model: Any) -> SimultaneousOutput:
+    targets = [[*rules.prompt, *sentence.state.target] for sentence in sentences]
     longest = max(map(len, targets))
     pad = model.config.pad_token_id
-    writes = [[e for e in s.events if isinstance(e.action, Write) and e.token not in rules.eos] for s in sentences]
+    writes = [
+        [e for e in s.events if isinstance(e.action, Write) and e.token not in rules.eos]
+        for s in sentences
+    ]
     return SimultaneousOutput(
-        sequences=torch.tensor([row + [pad] * (longest - len(row)) for row in targets], device=model.device),
+        sequences=torch.tensor(
+            [row + [pad] * (longest - len(row)) for row in targets], device=model.device
+        ),
         actions=[[event.action for event in sentence.events] for sentence in sentences],
         delays=[sentence.delays for sentence in sentences],
         contexts=[sentence.contexts for sentence in sentences],

@@ -1,121 +1,240 @@
-"""The READ/WRITE loop: sentences act by their policies, and the predictions they ask for are made together.
+"""The READ/WRITE loop: sentences act by their policies, and the predictions they ask for are made
+together.
 
-Knows that policies are called with a state and that lanes answer questions; neither what a policy is nor a model.
-"""
+Knows that policies are called with a state and that lanes answer questions; neither what a policy
+is nor a model."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from .actions import Action, Policy, Prediction, Read, State, Write
+from .actions import Action, Besides, Models, Policy, Prediction, Read, State, Write
+from .actions import Event as Event
+from .decoding_rules import DecodingRules
+from .ensembles import Ensembles
 from .lanes import Lanes, Question
-from .members import Members
-from .rules import Rules
+from .schedule import FULL
 from .sources import Row
+from .tail import Search
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One action as it happened: a source token read, or a target token written, for good."""
-
-    action: Action
-    token: int
-    k: int
-    """WRITE: the k the token was predicted with. READ: the lag before it."""
-    probability: float | None = None
-    """WRITE: of the token. READ: of the token that was not sure enough to be written, if one was asked for."""
-
-
-class Sentence:
-    """One sentence in the loop: its state, the predictions made for its next token, and what has happened so far."""
+class LiveSentence:
+    """One sentence in the loop: its state, the predictions made for its next token, and what has
+    happened so far."""
 
     def __init__(
         self,
         policy: Policy,
-        rules: Rules,
-        members: Callable[[int | None, Members | None], Members],
+        rules: DecodingRules,
+        ensembles: Ensembles,
         *,
         catchup: int | None = None,
         source: Sequence[int] = (),
-        complete: bool = False,
+        source_complete: bool = False,
         history: str = "forced",
     ):
         self.state = State(catchup=catchup)
-        self.row = Row(self.state, list(source), complete)
+        self.row = Row(self.state, list(source), source_complete)
         self.known: dict[Question, Prediction] = {}
         self._asked: dict[Question, Prediction] = {}
+        self.besides: list[Question] = []
+        """What the policy will ask as well as its question."""
         self.events: list[Event] = []
         self.delays: list[int] = []
         self.contexts: list[int] = []
-        self.done = False
-        self._policy, self._rules, self._members, self._path = policy, rules, members, history == "path"
+        self.finished = False
+        self.error: Exception | None = None
+        """What ended it, if it could not be finished. Its owner raises it."""
+        self.search: Search | None = None
+        """The search for its tail, if there is one."""
+        self._policy = policy
+        self._rules = rules
+        self._ensembles = ensembles
+        self._path = history == "path"
 
     def predict(
-        self, k: int | None = None, *, context: int | None = None, models: Members | None = None
+        self,
+        k: int | None = None,
+        *,
+        context: int | None = None,
+        models: Models | None = None,
+        close: bool = False,
+        after: tuple[int, ...] = (),
+        attention: int | None = None,
+        besides: Besides = (),
     ) -> Prediction:
-        """What policies call. An answer not known yet leaves the policy; it is called again when it is."""
+        """What policies call. An answer not known yet leaves the policy; it is called again when it
+        is."""
         if (k is None) == (context is None):
-            raise ValueError(f"predict takes a k or a context, one of the two; got k={k}, context={context}")
-        question = Question(k, context, self._members(k, models))
+            raise ValueError(
+                f"predict takes a k or a context, one of the two; got k={k}, context={context}"
+            )
+        if after and len(self.state.target) + len(after) >= self._rules.limit(self.state):
+            return Prediction(self._rules.eos[0], 1.0, ends=True)  # there is room for no more
+        named = self._ensembles.models_for(k, models)
+        question = Question(k, context, named, close, after, attention)
         if question not in self.known:
+            others = dict.fromkeys(question._replace(context=s, close=end) for s, end in besides)
+            # Once the source has ended, with and without an end mark may be the same.
+            if not self.state.source_ended:
+                self.besides = [one for one in others if one not in {question, *self.known}]
             raise _Unanswered(question)
-        self._asked[question] = self.known[question]
+        if not after:  # what is only imagined is no reason to write
+            self._asked[question] = self.known[question]
         return self.known[question]
 
+    def imagined(self, after: tuple[int, ...]) -> State:
+        """The state as it would be with these tokens written too."""
+        return replace(self.state, target=[*self.state.target, *after]) if after else self.state
+
     def act(self) -> Event | Question | None:
-        """Take one action. A question if the policy needs its answer first; None if over, or if the source is late."""
-        if self.done:
+        """Take one action. A question if the policy needs its answer first; None if over, or if the
+        source is late."""
+        if self.finished:
             return None
+        if self.search is not None:
+            return self._found(self.search)
         self._asked.clear()
+        self.besides = []
         try:
-            action = self._policy(self.state, self.predict)
+            if self.state.source_ended and not self._rules.tail.plain:
+                action = self._tail()
+            else:
+                action = self._policy(self.state, self.predict)
         except _Unanswered as unanswered:
             return unanswered.question
         if isinstance(action, Write):
+            if self._rules.reads_on(action.token, self.state):
+                return self._read_on(action)
             return self._write(action)
         if isinstance(action, Read):
             return self._read(action)
-        raise TypeError(f"a policy returns Read() or Write(token); {self._policy!r} returned {action!r}")
+        raise TypeError(
+            f"a policy returns Read() or Write(token); {self._policy!r} returned {action!r}"
+        )
+
+    @property
+    def asking(self) -> list[Row]:
+        """The rows whose next token it asks for: its own, or the beams of its search."""
+        return [self.row] if self.search is None else self.search.rows
 
     def _read(self, action: Read) -> Event | None:
         state, row = self.state, self.row
-        if state.ended:
-            raise ValueError(f"the source has ended and there is nothing left to READ; {self._policy!r} must WRITE")
+        if state.source_ended:
+            raise ValueError(
+                f"the source has ended and there is nothing left to READ; {self._policy!r} must "
+                f"WRITE"
+            )
         if len(state.source) == len(row.source):
             return None
         refused = next(reversed(self._asked.values()), None)
-        event = Event(action, row.source[len(state.source)], state.lag, refused.probability if refused else None)
+        event = Event(
+            action,
+            row.source[len(state.source)],
+            state.lag,
+            refused.probability if refused else None,
+        )
         state.source.append(event.token)
-        state.ended = row.complete and len(state.source) == len(row.source)
-        if state.ended or self._path:  # </s> may be allowed from here on; on the actual path more is seen
+        state.source_ended = row.source_complete and len(state.source) == len(row.source)
+        if self._path:  # more is seen from here on
             self.known.clear()
         return self._happened(event)
+
+    def _read_on(self, end: Write) -> Event | None:
+        """READ where the models would end. From here on every position sees at least what has been
+        read, or P_k would want to end for ever: at a fixed k it sees no more when the source grows.
+
+        A policy asks with the k it always asks with, falls behind by what was read, and catches up.
+        """
+        event = self._read(Read())
+        if event is not None:
+            self.state.read_on[len(self.state.target)] = len(self.state.source)
+            if end.context is not None:
+                self.state.context = end.context + 1
+            self.known.clear()
+        return event
 
     def _write(self, action: Write) -> Event:
         state = self.state
         if not 0 <= action.token < self._rules.vocabulary:
-            raise ValueError(f"tokens are 0 to {self._rules.vocabulary - 1}; {self._policy!r} wrote {action.token!r}")
+            raise ValueError(
+                f"tokens are 0 to {self._rules.vocabulary - 1}; {self._policy!r} wrote "
+                f"{action.token!r}"
+            )
         question, prediction = self._reason(action)
         k = state.lag if question is None or question.k is None else question.k
         probability = prediction.probability_of(action.token) if prediction else None
-        event = Event(action, action.token, k, probability)
+        event = self._commit(action, k, probability)
+        self.finished = self._rules.over(state, prediction)
+        return event
+
+    def _commit(self, action: Write, k: int, probability: float | None) -> Event:
+        state = self.state
         if action.token not in self._rules.eos:
             read_end = state.source[-1:] and state.source[-1] in self._rules.eos
             self.delays.append(len(state.source) - bool(read_end))
-            self.contexts.append(self.delays[-1] if action.context is None else min(action.context, self.delays[-1]))
+            self.contexts.append(
+                self.delays[-1] if action.context is None else min(action.context, self.delays[-1])
+            )
         if action.context is not None:
             state.context = action.context
         state.target.append(action.token)
         self.known.clear()
-        self.done = self._rules.over(state, prediction)
-        return self._happened(event)
+        return self._happened(Event(action, action.token, k, probability))
+
+    def _tail(self) -> Action:
+        """What the rules have for the tail in the policy's place: other members, or a search, which
+        is begun and asked about by leaving as a policy leaves that lacks an answer."""
+        question = self._tail_question()
+        if question is None:  # a policy that asks nobody
+            return self._policy(self.state, self.predict)
+        if self._rules.tail.beams > 1:
+            self.search = Search(self.row, question, self._rules)
+            raise _Unanswered(question)
+        if question not in self.known:
+            raise _Unanswered(question)
+        self._asked[question] = self.known[question]
+        return Write(self.known[question].token)
+
+    def _tail_question(self) -> Question | None:
+        """What the policy asks first, by its own members or those the rules name; with a context
+        where it has one, then the whole source."""
+        members, whole = self._rules.tail.members, len(self.state.source)
+        if members == (FULL,):
+            return Question(None, whole, members)
+        known, self.known = self.known, {}
+        try:
+            self._policy(self.state, self.predict)
+        except _Unanswered as unanswered:
+            own = unanswered.question
+        else:
+            return None
+        finally:
+            self.known = known
+        models = self._ensembles.models_for(own.k, members) if members else own.models
+        return own._replace(context=None if own.context is None else whole, models=models)
+
+    def _found(self, search: Search) -> Event | Question:
+        """The next token of what was found, or one more step of the search."""
+        best, begun = search.best, len(self.state.target) - search.prompt
+        if best is None:
+            return search.question
+        k = self.state.lag if search.question.k is None else search.question.k
+        event = self._commit(Write(best.tokens[begun]), k, best.probabilities[begun])
+        self.finished = begun + 1 == len(best.tokens)
+        return event
 
     def _reason(self, action: Write) -> tuple[Question, Prediction] | tuple[None, None]:
-        """The prediction a written token rests on: at the context it names, or the latest with that token on top."""
+        """The prediction a written token rests on: at the context it names, or the latest with that
+        token on top."""
         latest = list(reversed(self._asked.items()))
         for question, prediction in latest:
-            if prediction.token == action.token if action.context is None else question.context == action.context:
+            if (
+                prediction.token == action.token
+                if action.context is None
+                else question.context == action.context
+            ):
                 return question, prediction
         return latest[0] if latest else (None, None)
 
@@ -126,44 +245,154 @@ class Sentence:
     @property
     def stopped_early(self) -> bool:
         """Did it end with `</s>` before the source did?"""
-        return self.done and not self.state.ended and self.state.target[-1] in self._rules.eos
+        return (
+            self.finished
+            and not self.state.source_ended
+            and self.state.target[-1] in self._rules.eos
+        )
 
 
-class _Unanswered(BaseException):  # not an Exception: a policy's own error handling must not catch it
+class _Unanswered(BaseException):  # no policy's own error handling may catch it
     def __init__(self, question: Question):
         self.question = question
 
 
-def decode(sentences: Iterable[Sentence], lanes: Lanes, rules: Rules) -> Iterator[tuple[Sentence, Event]]:
-    """The READ/WRITE loop. Every sentence acts until it needs a prediction; the predictions are made together; again.
+class _Asked(NamedTuple):
+    """A sentence that waits for an answer, and since which step of the loop."""
 
-    Returns when each sentence is over or waits for source that has not arrived.
-    """
-    active, asked = list(sentences), list[tuple[Sentence, Question]]()
-    while True:
-        for sentence in active:
-            while isinstance(step := sentence.act(), Event):
-                yield sentence, step
+    sentence: LiveSentence
+    question: Question
+    since: int
+
+
+PATIENCE = 8
+"""Steps of the loop after which a question is answered next, however few ask the same models."""
+
+
+class Loop:
+    """The READ/WRITE loop of any number of sentences, which may come and go between two steps.
+
+    An error of one sentence ends that sentence only: it is kept as its `error`."""
+
+    def __init__(self, lanes: Lanes, rules: DecodingRules, patience: int = PATIENCE):
+        self.lanes = lanes
+        self._patience = patience
+        self._rules = rules
+        self._ready: dict[LiveSentence, None] = {}
+        self._asked: dict[LiveSentence, _Asked] = {}
+        self._steps = 0
+
+    def add(self, sentence: LiveSentence) -> None:
+        """Let a sentence act: a new one, or one with more source than before."""
+        if sentence not in self._asked and not sentence.finished and sentence.error is None:
+            self._ready[sentence] = None
+
+    def remove(self, sentence: LiveSentence) -> None:
+        """Forget a sentence, finished or not, and give back what it held."""
+        self._ready.pop(sentence, None)
+        self._asked.pop(sentence, None)
+        if sentence.search is not None:
+            sentence.search.release(self.lanes)
+        self.lanes.release(sentence.row)
+
+    def __contains__(self, sentence: LiveSentence) -> bool:
+        """Can it still act on the source that has arrived?"""
+        return sentence in self._ready or sentence in self._asked
+
+    @property
+    def idle(self) -> bool:
+        """Is every sentence over, or waiting for source that has not arrived?"""
+        return not (self._ready or self._asked)
+
+    def step(self) -> list[tuple[LiveSentence, Event]]:
+        """Answer one group of questions together, then let whoever can act do so until it asks or
+        waits."""
+        self._steps += 1
+        if self._asked:
+            self._answer(self._next_group())
+        events: list[tuple[LiveSentence, Event]] = []
+        for sentence in list(self._ready):
+            del self._ready[sentence]
+            try:
+                while isinstance(step := sentence.act(), Event):
+                    events.append((sentence, step))
+            except Exception as error:
+                self._fail(sentence, error)
+                continue
             if step is not None:
-                asked.append((sentence, step))
-            elif sentence.done:
-                lanes.forget(sentence.row)
-        if not asked:
+                self._asked[sentence] = _Asked(sentence, step, self._steps)
+            elif sentence.finished:
+                self.remove(sentence)
+        return events
+
+    def _next_group(self) -> list[_Asked]:
+        """The questions to the models that most sentences wait for: fewer and larger calls than all
+        at once. But nobody waits for ever: first those of whoever has waited too long.
+
+        Sentences whose source has ended all ask the same models from there on, so they wait until
+        they can go together."""
+        waiting = list(self._asked.values())
+        if self._steps - waiting[0].since > self._patience:
+            models = waiting[0].question.models
+        else:
+            reading = [asked for asked in waiting if not asked.sentence.state.source_ended]
+            counts = Counter(asked.question.models for asked in reading or waiting)
+            models = counts.most_common(1)[0][0]
+        return [asked for asked in waiting if asked.question.models == models]
+
+    def _answer(self, group: list[_Asked]) -> None:
+        try:
+            self._predict(group)
+        except Exception as error:
+            if len(group) == 1:
+                self._fail(group[0].sentence, error)
+            else:  # find out whose fault it was
+                for asked in group:
+                    self._answer([asked])
             return
-        answered, asked = _busiest(asked)
-        distributions = lanes.predict([(sentence.row, question) for sentence, question in answered])
-        answers = rules.choose(distributions, [sentence.state for sentence, _ in answered])
-        for (sentence, question), answer in zip(answered, answers, strict=True):
-            sentence.known[question] = answer
-        active = [sentence for sentence, _ in answered]
+        for asked in group:
+            del self._asked[asked.sentence]
+            self._ready[asked.sentence] = None
+
+    def _predict(self, group: list[_Asked]) -> None:
+        """One call for all of them, with what else their policies will ask; a sentence that
+        searches asks for each of its beams."""
+        searching = [asked for asked in group if asked.sentence.search is not None]
+        plain = [
+            (asked.sentence, question)
+            for asked in group
+            if asked.sentence.search is None
+            for question in (asked.question, *asked.sentence.besides)
+        ]
+        pairs = [(sentence.row, question) for sentence, question in plain]
+        pairs += [(row, asked.question) for asked in searching for row in asked.sentence.asking]
+        distributions, attention = self.lanes.answer(pairs)
+        states = [sentence.imagined(question.after) for sentence, question in plain]
+        answers = self._rules.choose(distributions[: len(plain)], states) if plain else []
+        for (sentence, question), answer, row in zip(plain, answers, attention, strict=False):
+            sentence.known[question] = replace(answer, attention=row)
+        sizes = [len(asked.sentence.asking) for asked in searching]
+        shares = distributions[len(plain) :].split(sizes) if sizes else ()
+        for asked, share in zip(searching, shares, strict=True):
+            search = asked.sentence.search
+            assert search is not None
+            search.advance(share, self.lanes)
+
+    def _fail(self, sentence: LiveSentence, error: Exception) -> None:
+        sentence.error = error
+        self.remove(sentence)
 
 
-def _busiest(asked: list[tuple[Sentence, Question]]) -> tuple[list[Any], list[Any]]:
-    """Split off the questions to the models that most sentences wait for: fewer and larger calls than all at once.
-
-    Sentences whose source has ended all ask the same models from there on, so they wait until they can go together.
-    """
-    still_reading = [pair for pair in asked if not pair[0].state.ended]
-    counts = Counter(question.models for _, question in still_reading or asked)
-    models = counts.most_common(1)[0][0]
-    return [pair for pair in asked if pair[1].models == models], [pair for pair in asked if pair[1].models != models]
+def decode(
+    sentences: Sequence[LiveSentence], lanes: Lanes, rules: DecodingRules
+) -> Iterator[tuple[LiveSentence, Event]]:
+    """Step until every sentence is over or waits for source that has not arrived; the first error
+    is raised."""
+    loop = Loop(lanes, rules)
+    for sentence in sentences:
+        loop.add(sentence)
+    while not loop.idle:
+        yield from loop.step()
+        for sentence in sentences:
+            if sentence.error is not None:
+                raise sentence.error

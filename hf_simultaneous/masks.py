@@ -2,10 +2,10 @@
 
 Knows tensors and `schedule`, not models. Ships inside checkpoints, so it imports its siblings only.
 
-Two layouts of the source exist. *Plain*: one state per source token, for the causal encoder and for full sentences.
-*Packed*: the states of every prefix one after another (prefix 1, then the two of prefix 2, ...), for a bidirectional
-encoder under wait-k, where a token's state changes with every token that follows it.
-"""
+Two layouts of the source exist. *Plain*: one state per source token, for the causal encoder and for
+full sentences. *Packed*: the states of every prefix one after another (prefix 1, then the two of
+prefix 2, ...), for a bidirectional encoder under wait-k, where a token's state changes with every
+token that follows it."""
 
 from math import isqrt
 from typing import Any
@@ -18,7 +18,8 @@ from .schedule import reach
 def visible_counts(
     steps: torch.Tensor, k: int | torch.Tensor, lengths: torch.Tensor, catchup: int | None = None
 ) -> torch.Tensor:
-    """g(t) for a batch: `steps` (T,) or (B, T) from 1, k a number or one per sentence, `lengths` (B,) -> (B, T)."""
+    """g(t) for a batch: `steps` (T,) or (B, T) from 1, k a number or one per sentence, `lengths`
+    (B,) -> (B, T)."""
     per_row = k[:, None].to(lengths.device) if isinstance(k, torch.Tensor) else k
     return torch.minimum(reach(steps, per_row, catchup), lengths[:, None])
 
@@ -45,16 +46,25 @@ def packed_source_len(width: int) -> int | None:
 
 
 def packed_prefixes(width: int, device: torch.device) -> torch.Tensor:
-    """For each state of the packed layout, the length of the prefix it belongs to: 1, 2 2, 3 3 3, ..."""
+    """For each state of the packed layout, the length of the prefix it belongs to: 1, 2 2, 3 3 3,
+    ..."""
     source_len = packed_source_len(width)
     if source_len is None:
-        raise ValueError(f"the prefixes of a source have 1, 3, 6, 10, ... states together; got {width}")
+        raise ValueError(
+            f"the prefixes of a source have 1, 3, 6, 10, ... states together; got {width}"
+        )
     lengths = torch.arange(1, source_len + 1, device=device)
     return lengths.repeat_interleave(lengths, output_size=width)
 
 
+def up_to(counts: torch.Tensor, width: int) -> torch.Tensor:
+    """True on the first `counts` of `width` places: (N, 1) -> (N, 1, 1, width)."""
+    return (torch.arange(width, device=counts.device) < counts)[:, None, None]
+
+
 def for_attention(allowed: torch.Tensor, config: Any, dtype: torch.dtype) -> torch.Tensor:
-    """A boolean mask in the form the attention in use wants: eager adds it, sdpa takes it as it is."""
+    """A boolean mask in the form the attention in use wants: eager adds it, sdpa takes it as it
+    is."""
     if config._attn_implementation != "eager":
         return allowed
     return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill_(

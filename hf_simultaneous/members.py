@@ -1,102 +1,174 @@
-"""Which models make up a set, and which of them speak at each k: `single`, `top-3`, `all`.
+"""One member of a set from its folder, and the set's tokenizer: checked, then loaded.
 
-Knows the keys and the shapes of models; runs none of them.
-"""
+Knows a member's files, not where they come from, nor what a set is."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
+from safetensors import SafetensorError
 
-Members = tuple[int | None, ...]
-
-
-def check_members(models: Mapping[int | None, Any] | Any) -> dict[int | None, Any]:
-    """The models by the k they were trained with, plain Marian turned into ours; refused where they do not fit."""
-    if not isinstance(models, Mapping):
-        models = {getattr(getattr(models, "config", None), "wait_k", None): models}
-    if not models:
-        raise ValueError("a set needs at least one model; got none")
-    for k in models:
-        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-            raise ValueError(
-                f"models are named by the k they were trained with, or None for full sentences; got {k!r}"
-            )
-    checked = {k: _ours(model).eval() for k, model in sorted(models.items(), key=lambda item: item[0] or 10**9)}
-    for name in (
-        "decoder_vocab_size",
-        "vocab_size",
-        "eos_token_id",
-        "pad_token_id",
-        "decoder_start_token_id",
-        "catchup",
-    ):
-        values = {k: getattr(model.config, name) for k, model in checked.items()}
-        if len({str(value) for value in values.values()}) > 1:
-            raise ValueError(f"the models of a set share one tokenizer and one schedule, but {name} differs: {values}")
-    return checked
+from .checks import (
+    check_config,
+    check_entries,
+    check_settings,
+    check_sizes,
+    check_tokens,
+    read_json,
+    vocabulary,
+    weight_files,
+    weight_shapes,
+)
 
 
-def _ours(model: Any) -> Any:
-    kind = getattr(getattr(model, "config", None), "model_type", None)
-    if kind == "marian":
-        from .modeling_simultaneous import SimultaneousMTModel
+def is_stock(folder: Path) -> bool:
+    """Is this a checkpoint of another family than ours, which transformers loads as it is?"""
+    from .families import OURS, known_families
 
-        return SimultaneousMTModel.from_marian(model)
-    if kind != "simultaneous-mt":
+    kind = read_config(folder).get("model_type")
+    return kind in known_families() and kind not in (OURS, "marian")
+
+
+def load_stock(folder: Path, name: str | Path, *, strict: bool, **kwargs: Any) -> Any:
+    """A checkpoint of another family, by its name on the hub or its folder.
+
+    `strict`: it came with a set, whose files may hold safetensors only."""
+    from transformers import AutoModelForSeq2SeqLM
+
+    if strict:
+        check_config(folder / "config.json", read_config(folder))
+        weight_files(folder, kwargs.get("variant"))
+        kwargs["use_safetensors"] = True
+    with _said_plainly(str(name), f"{name}: its weights do not fit config.json"):
+        model, told = AutoModelForSeq2SeqLM.from_pretrained(
+            name, output_loading_info=True, trust_remote_code=False, **kwargs
+        )
+    if told["missing_keys"]:  # transformers would make them up
         raise ValueError(
-            f"models must be SimultaneousMTModel or MarianMTModel; got {type(model).__name__}. "
-            "Folders and repositories are loaded with from_pretrained()"
+            f"{name}: {len(told['missing_keys'])} weights are missing, such as "
+            f"{min(told['missing_keys'])}"
         )
     return model
 
 
-def choose_members(
-    ensembles: str | Mapping[int, Sequence[int | None]],
-    have: Sequence[int | None],
-    ks: Sequence[int],
-    dev_scores: Mapping[int, Mapping[int, float]] | None,
-) -> dict[int, Members]:
-    """The models to average at each k. A full-sentence model speaks only where it is named, or alone."""
-    trained = [k for k in have if k is not None]
-    if isinstance(ensembles, Mapping):
-        return _given(ensembles, have, ks)
-    if ensembles not in ("single", "top-3", "all"):
-        raise ValueError(f"ensembles must be 'single', 'top-3', 'all' or a mapping; got {ensembles!r}")
-    if not trained:
-        return dict.fromkeys(ks, (None,))
-    if ensembles == "all":
-        return dict.fromkeys(ks, tuple(trained))
-    if ensembles == "single":
-        return {k: (nearest(k, trained)[0],) for k in ks}
-    return {k: tuple(sorted(_best(k, trained, dev_scores)[:3])) for k in ks}
+@contextmanager
+def _said_plainly(config: str, weights: str) -> Iterator[None]:
+    """What transformers raises about a configuration or about weights, as one kind of error that
+    names the place."""
+    try:
+        yield
+    except (StrictDataclassError, ValueError, LookupError, AttributeError) as error:
+        raise ValueError(f"{config}: {' '.join(str(error).split())}") from error
+    except (SafetensorError, RuntimeError) as error:
+        raise ValueError(f"{weights}: {error}") from error
 
 
-def nearest(k: int, trained: Sequence[int]) -> list[int]:
-    """The trained ks by their distance from k, the larger of two equally near first."""
-    return sorted(trained, key=lambda other: (abs(other - k), -other))
+def read_config(folder: Path) -> dict[str, Any]:
+    """A member's `config.json`, as it was written."""
+    return read_json(folder / "config.json", "a configuration")
 
 
-def _best(k: int, trained: Sequence[int], dev_scores: Mapping[int, Mapping[int, float]] | None) -> list[int]:
-    if dev_scores is None:
-        return nearest(k, trained)
-    if k not in dev_scores or set(trained) - set(dev_scores[k]):
-        raise ValueError(
-            f"dev_scores must give every model a score under every policy; for k={k} got "
-            f"{dict(dev_scores.get(k, {}))}, the models are {list(trained)}"
+def load_model(folder: Path, **kwargs: Any) -> Any:
+    """The model in a folder; refused before it is built if its files do not fit each other."""
+    from .modeling_simultaneous import SimultaneousMTModel
+
+    kind = _check(folder, kwargs.get("variant"))
+    weights = f"{folder}/model.safetensors is damaged or does not fit config.json"
+    with _said_plainly(f"{folder}/config.json", weights):
+        model, told = SimultaneousMTModel.from_pretrained(
+            folder, use_safetensors=True, output_loading_info=True, **kwargs
         )
-    return sorted(trained, key=lambda model: -dev_scores[k][model])
+    # Marian's own may hold tables that transformers no longer keeps.
+    odd = {*told["missing_keys"], *(told["unexpected_keys"] if kind != "marian" else ())}
+    if odd:  # transformers would make the missing up
+        raise ValueError(
+            f"{folder}/model.safetensors does not fit config.json: {len(odd)} weights, such as "
+            f"{min(odd)}"
+        )
+    _check_finite(folder, model)
+    return model
 
 
-def _given(
-    ensembles: Mapping[int, Sequence[int | None]], have: Sequence[int | None], ks: Sequence[int]
-) -> dict[int, Members]:
-    missing = [k for k in ks if k not in ensembles]
-    if missing:
-        raise ValueError(f"ensembles must name models for every k in thresholds; nothing for {missing}")
-    for k, members in ensembles.items():
-        unknown = [member for member in members if member not in have]
-        if unknown or not members or len(set(members)) < len(members):
+def _check(folder: Path, variant: str | None) -> str:
+    """What kind of model the files describe, if they agree with each other."""
+    from transformers.activations import ACT2FN
+
+    from .configuration_simultaneous import SimultaneousConfig
+    from .families import OURS, known_families
+
+    path = folder / "config.json"
+    saved = read_config(folder)
+    kind = saved.get("model_type")
+    if kind not in (OURS, "marian"):
+        # Its weights would not fit, and random ones would stand in for them.
+        raise ValueError(
+            f"{path}: a member is of one of the families {', '.join(known_families())}; got "
+            f"{kind!r}. register_family() adds one"
+        )
+    check_config(path, saved)
+    try:
+        config = SimultaneousConfig.from_dict({**saved, "model_type": "simultaneous-mt"})
+    except (StrictDataclassError, ValueError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: {' '.join(str(error).split())}") from error
+    check_settings(path, config)
+    if config.activation_function not in ACT2FN:
+        raise ValueError(f"{path}: no activation_function {config.activation_function!r}")
+    generation = folder / "generation_config.json"
+    if generation.exists():
+        check_tokens(generation, read_json(generation, "a configuration"), vocabulary(config))
+    files = weight_files(folder, variant)
+    check_sizes(files[0], config, weight_shapes(files))
+    return str(kind)
+
+
+def _check_finite(folder: Path, model: Any) -> None:
+    for name, weight in model.state_dict().items():
+        if not weight.is_floating_point() or weight.element_size() == 1:
+            continue
+        fine = weight.isfinite()
+        if name == "final_logits_bias":  # which may rule a token out
+            fine |= weight == -math.inf
+        if not fine.all():
+            raise ValueError(f"{folder}/model.safetensors: {name} is not all numbers")
+
+
+def load_tokenizer(folder: Path, model: Any) -> Any:
+    """The tokenizer in a folder, if there is one; refused if it is not that of the model."""
+    if not (folder / "tokenizer_config.json").exists():
+        return None
+    from transformers import (
+        AutoTokenizer,
+    )  # here, so that what only shares files need not wait for it
+
+    check_entries(folder)
+    try:
+        # Given a config it does not look for one, and so does not ask whether the code that comes
+        # with it may be run.
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, config=model.config, trust_remote_code=False
+        )
+    except Exception as error:  # `tokenizers` raises nothing more special
+        raise ValueError(f"the tokenizer in {folder} cannot be read: {error}") from error
+    _check_tokenizer(folder, tokenizer, model.config)
+    return tokenizer
+
+
+def _check_tokenizer(folder: Path, tokenizer: Any, config: Any) -> None:
+    largest = max(tokenizer.get_vocab().values(), default=0)
+    if largest >= config.vocab_size:
+        raise ValueError(
+            f"the tokenizer in {folder} is not that of the models: it has tokens up to {largest}, "
+            f"they up to {config.vocab_size - 1}"
+        )
+    for name in ("eos_token_id", "pad_token_id"):
+        own = getattr(tokenizer, name)
+        theirs = getattr(config, name)
+        known = theirs if isinstance(theirs, list) else [theirs]
+        if own is not None and theirs is not None and own not in known:
             raise ValueError(
-                f"ensembles name models of the set, {list(have)}, each once; got {list(members)} for k={k}"
+                f"the tokenizer in {folder} is not that of the models: {name} is {own}, and theirs "
+                f"is {theirs}"
             )
-    return {k: tuple(members) for k, members in ensembles.items()}

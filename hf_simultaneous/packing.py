@@ -1,88 +1,219 @@
-"""A twin of a model for inference on the CPU, its linear layers laid out for a few rows at a time.
+"""Linear layers laid out for this machine: of the ways to multiply a few rows by a matrix, the one
+that was fastest when tried here, in this process, for that size.
 
-Decoding one sentence multiplies matrices by one to ten vectors, where the ordinary layout wastes most of the time: it
-is laid out anew in every call. oneDNN does it once. Everything that is not a linear layer is shared with the model.
-Knows modules, nothing of translation.
-"""
+Decoding one sentence multiplies matrices by one to ten rows, where layouts differ by a factor of
+two, and which is best differs between machines. Knows modules, nothing of translation."""
 
 import copy
+import time
+from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 
-
-# The layout is made for this many rows. From MANY on the ordinary product does as well, and oneDNN would compile a
-# kernel for every new number of rows.
-ROWS, MANY = 8, 17
-
-_twins: "WeakKeyDictionary[nn.Module, tuple[Any, Any]]" = WeakKeyDictionary()
+from .quantization import LARGEST, Int8Linear, int8_linear
 
 
-def packed(model: Any) -> Any:
-    """What decoding uses of the model, its weights laid out; the model itself where there is no gain.
+T = TypeVar("T")
+Product = Callable[[torch.Tensor], torch.Tensor]
+"""(rows, in) -> (rows, out)"""
 
-    Made anew when the weights have changed since. It holds no reference to the model, which may go at any time.
-    """
-    if not _gains(model):
-        return model
-    stamp = [_stamp(module) for module in model.modules() if isinstance(module, nn.Linear)]
-    known, twin = _twins.get(model, (None, None))
+FEW = 16
+"""Rows up to which the layout for few is used."""
+TRIED_ROWS = (1, 4, 2 * FEW)
+TRIED_BYTES = 1 << 24  # of weights, tried in turn: when decoding, none is in the core's own cache
+TRIED_SECONDS = 0.3  # a machine that is busy is not waited for
+REPEATS = 2
+WORTH = 0.9  # of the time of torch's own, or a second copy of the weights does not pay
+
+_made: "WeakKeyDictionary[nn.Module, tuple[Any, Any]]" = WeakKeyDictionary()
+
+
+def remembered(model: Any, make: Callable[[Any], T]) -> T:
+    """What `make` makes of the model; anew when weights, listeners or threads have changed since.
+
+    It must not hold the model itself, which may go at any time."""
+    stamp = [
+        torch.get_num_threads(),
+        model.training,
+        model.dtype,
+        *(_stamp(module) for module in model.modules()),
+    ]
+    known, made = _made.get(model, (None, None))
     if known != stamp:
-        parts = SimpleNamespace(encoder=_twin(model.model.encoder), decoder=_twin(model.model.decoder))
-        twin = SimpleNamespace(
-            config=model.config,
-            device=model.device,
-            dtype=model.dtype,
-            model=parts,
-            lm_head=_twin(model.lm_head),
-            final_logits_bias=model.final_logits_bias,
-        )
-        _twins[model] = stamp, twin
-    return twin
+        made = make(model)
+        _made[model] = stamp, made
+    return made
 
 
-def _gains(model: Any) -> bool:
-    return (
-        not model.training
-        and model.device.type == "cpu"
-        and model.dtype == torch.float32
-        and torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    )
-
-
-def _stamp(linear: nn.Linear) -> tuple[Any, ...]:
-    """Changes with the weights. torch does not count every change (`weight.data`), so a few values are looked at."""
-    weight = linear.weight.detach()
+def _stamp(module: nn.Module) -> tuple[Any, ...]:
+    """Changes with weights and listeners. torch does not count every change (`weight.data`), so a
+    few values are looked at."""
+    weight = module._parameters.get("weight")
+    if weight is None:
+        return (hooked(module),)
+    weight = weight.detach()
     version = 0 if weight.is_inference() else weight._version
-    probes = weight.view(-1)[:: max(1, weight.numel() // 4)].tolist()
-    return weight.data_ptr(), version, _hooked(linear), *probes
+    probes = weight.reshape(-1)[:: max(1, weight.numel() // 4)].tolist()
+    return (weight.data_ptr(), version, hooked(module), *probes)
 
 
-def _hooked(module: nn.Module) -> bool:
+def hooked(module: nn.Module) -> bool:
+    """Does anybody listen to this module?"""
     return bool(module._forward_hooks or module._forward_pre_hooks)
 
 
+def packed(model: Any) -> Any:
+    """A twin of the model for inference, its linear layers laid out and all else shared; the model
+    itself where there is nothing to choose."""
+    if not _chooses(model):
+        return model
+    return SimpleNamespace(
+        config=model.config,
+        device=model.device,
+        dtype=model.dtype,
+        **{name: child and _twin(child) for name, child in model._modules.items()},
+        **model._buffers,
+    )
+
+
+def _chooses(model: Any) -> bool:
+    return not model.training and model.device.type == "cpu" and model.dtype == torch.float32
+
+
 def _twin(module: nn.Module) -> nn.Module:
-    """The same tree with the same tensors, linear layers exchanged; one that somebody listens to stays."""
+    """The same tree with the same tensors, linear layers exchanged; one that somebody listens to
+    stays."""
     if type(module) is nn.Linear:
-        return module if _hooked(module) else _PackedLinear(module)
+        return module if hooked(module) else _Laid(module)
     twin = copy.copy(module)
     twin._modules = {name: child and _twin(child) for name, child in module._modules.items()}
     return twin
 
 
-class _PackedLinear(nn.Module):
+class _Laid(nn.Module):
     def __init__(self, linear: nn.Linear):
         super().__init__()
         self.weight, self.bias = linear.weight, linear.bias
-        with torch.inference_mode():
-            self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), ROWS)
+        self.product = product(linear)
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
-        if hidden.numel() >= MANY * hidden.shape[-1]:
-            return nn.functional.linear(hidden, self.weight, self.bias)
-        return torch.ops.mkldnn._linear_pointwise(hidden, self.packed, self.bias, "none", [], "")
+        rows = hidden.reshape(-1, hidden.shape[-1])
+        return self.product(rows).view(*hidden.shape[:-1], -1)
+
+
+@torch.no_grad()
+def product(*linears: Any) -> Product:
+    """One product for all of these linear layers, which take the same input: their outputs, one
+    after the other."""
+    weights = [linear.weight.detach() for linear in linears]
+    biases = [linear.bias for linear in linears]
+    weight = weights[0] if len(weights) == 1 else torch.cat(weights)
+    bias = biases[0] if len(biases) == 1 or biases[0] is None else torch.cat(biases)
+    if isinstance(linears[0], Int8Linear):
+        return _int8(weight, linears, bias)
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        return _own(weight, bias)
+    few, many = fastest(weight.shape[1], weight.shape[0], torch.get_num_threads())
+    for_few = LAYOUTS[few](weight, bias)
+    if few == many:
+        return for_few
+    for_many = LAYOUTS[many](weight, bias)
+    return lambda rows: for_few(rows) if len(rows) <= FEW else for_many(rows)
+
+
+def _int8(weight: torch.Tensor, linears: Any, bias: torch.Tensor | None) -> Product:
+    scale = torch.cat([linear.scale for linear in linears])
+    start = 0
+    for linear in linears:  # joined, they need not be kept one by one
+        linear.weight = weight[start : start + len(linear.weight)]
+        start += len(linear.weight)
+    columns = weight.t()
+    step = scale / LARGEST
+    return lambda rows: int8_linear(rows, columns, step, bias)
+
+
+def _own(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
+    return _by_columns(weight.t(), bias)
+
+
+def _columns(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
+    return _by_columns(weight.t().contiguous(), bias)
+
+
+def _by_columns(columns: torch.Tensor, bias: torch.Tensor | None) -> Product:
+    if bias is None:
+        return lambda rows: torch.mm(rows, columns)
+    return lambda rows: torch.addmm(bias, rows, columns)
+
+
+def _onednn(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
+    multiply = torch.ops.mkldnn._linear_pointwise.default
+    laid = torch.ops.mkldnn._reorder_linear_weight(weight, FEW // 2)
+    return lambda rows: multiply(rows, laid, bias, "none", [], "")
+
+
+LAYOUTS: dict[str, Callable[[torch.Tensor, torch.Tensor | None], Product]] = {
+    "own": _own,  # torch's, no copy
+    "columns": _columns,
+}
+if torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    LAYOUTS["onednn"] = _onednn
+
+
+class Choice(NamedTuple):
+    """The names of the layouts for few rows and for many."""
+
+    few: str
+    many: str
+
+
+@cache
+def fastest(size_in: int, size_out: int, threads: int) -> Choice:
+    """Tried here, once per process and size."""
+    times = _tried(size_in, size_out)
+    few = _best(
+        {name: sum(found[rows] for rows in TRIED_ROWS[:2]) for name, found in times.items()}
+    )
+    # No third copy: many rows take the layout for few, or torch's own.
+    many = _best({name: times[name][TRIED_ROWS[2]] for name in {"own", few}})
+    return Choice(few, many)
+
+
+def _best(times: dict[str, float]) -> str:
+    found = min(times, key=times.__getitem__)
+    return found if times[found] < WORTH * times["own"] else "own"
+
+
+@torch.inference_mode()
+def _tried(size_in: int, size_out: int) -> dict[str, dict[int, float]]:
+    """Seconds per product, by layout and number of rows: the least of some repeats, in turn;
+    infinite where time ran out."""
+    count = max(1, min(16, TRIED_BYTES // (4 * size_in * size_out)))
+    weight = torch.ones(size_out, size_in)
+    bias = torch.zeros(size_out)
+    made = {
+        name: [layout(weight.clone(), bias) for _ in range(count)]
+        for name, layout in LAYOUTS.items()
+    }
+    inputs = {rows: torch.ones(rows, size_in) for rows in TRIED_ROWS}
+    times = {name: dict.fromkeys(TRIED_ROWS, float("inf")) for name in made}
+    # Alone, a thread's own time counts: another load takes nothing from it.
+    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    end = clock() + TRIED_SECONDS
+    for repeat in range(REPEATS + 1):
+        for rows, hidden in inputs.items():
+            for name, products in made.items():
+                start = clock()
+                if start > end:
+                    return times
+                for one in products:
+                    one(hidden)
+                taken = (clock() - start) / count
+                if repeat:  # the first round compiles kernels
+                    times[name][rows] = min(times[name][rows], taken)
+    return times

@@ -1,4 +1,5 @@
-"""The task `simultaneous-translation` for transformers' `pipeline`: whole texts as usual, and streams of words.
+"""The task `simultaneous-translation` for transformers' `pipeline`: whole texts as usual, and
+streams of words.
 
 Knows transformers' pipelines and the set its model came from; the translating is done elsewhere.
 """
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from transformers.pipelines.base import Pipeline
 
-from .translation import TextEvent, TextSession, choose_policy, source_text
+from .text_session import TextEvent, TextSession, choose_policy, source_text
 
 
 if TYPE_CHECKING:
+    # transformers brings along what is named in an import; a set that is saved again needs this.
+    from .custom_generation import generate as generate
     from .generation import AdaptiveWaitKGenerator
 
 
@@ -23,29 +26,45 @@ CHOICES = ("policy", "k", "rho")
 class SimultaneousTranslationPipeline(Pipeline):
     """German words in, English words out, before the sentence is over.
 
-        pipe = pipeline("simultaneous-translation", model="a set of wait-k models, or a single checkpoint")
-        pipe("ein Satz")["translation_text"]
-        for event in pipe.stream(words): ...
+        pipe = pipeline("simultaneous-translation", model="a set of wait-k models, or a single
+        checkpoint") pipe("ein Satz")["translation_text"] for event in pipe.stream(words): ...
 
-    Options, here or in a call: `policy` (a name such as "wait-k", or a policy), `k`, `rho` (first threshold and last),
-    and what `AdaptiveWaitKGenerator.generate` takes. Early stops are off unless `early_stop=True`.
-    """
+    `source_language` and `target_language` name the languages of a model that has many.
+    Options, here or in a call: `policy` (a name such as "wait-k", or a policy), `k`, `rho` (first
+    threshold and last), and what `AdaptiveWaitKGenerator.generate` takes, on top of `for_text()`:
+    early stops are off unless `early_stop=True`, the tail is the set's own."""
 
     _load_tokenizer = True
-    _load_processor = _load_image_processor = _load_video_processor = _load_feature_extractor = False
+    _load_processor = _load_image_processor = _load_video_processor = _load_feature_extractor = (
+        False
+    )
 
-    def __init__(self, model: Any, *args: Any, latency: str | None = None, **kwargs: Any):
+    def __init__(
+        self,
+        model: Any,
+        *args: Any,
+        latency: str | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(model, *args, **kwargs)
-        self.generator = _generator(model, self.tokenizer, latency)
+        languages = {"source_language": source_language, "target_language": target_language}
+        given = {name: code for name, code in languages.items() if code is not None}
+        self.generator = _generator(model, self.tokenizer, latency, given)
         self.model = self.generator.model  # the one that was loaded to get here is in the set too
 
-    def _sanitize_parameters(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    def _sanitize_parameters(
+        self, **options: Any
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         return {}, options, {}
 
     def preprocess(self, text: str) -> dict[str, Any]:
         """A text to its sentences, each a list of tokens."""
         if not isinstance(text, str):
-            raise TypeError(f"the pipeline takes a text or a list of texts, and stream() words; got {text!r}")
+            raise TypeError(
+                f"the pipeline takes a text or a list of texts, and stream() words; got {text!r}"
+            )
         source, sentences = source_text(self.generator), list[list[int]]()
         open_sentence: list[int] = []
         for piece in [*source.push_text(text), *source.flush()]:
@@ -57,10 +76,22 @@ class SimultaneousTranslationPipeline(Pipeline):
 
     def _forward(self, inputs: dict[str, Any], **options: Any) -> dict[str, Any]:
         texts = inputs["sentences"]
-        batched = any(not row or isinstance(row[0], list) for row in texts)  # sentences of several texts
+        batched = any(
+            not row or isinstance(row[0], list) for row in texts
+        )  # sentences of several texts
         sentences = [sentence for text in texts for sentence in text] if batched else texts
-        written = iter(self.generator.generate(sentences, **self._settled(options)).tolist() if sentences else ())
-        return {"sequences": [list(islice(written, len(text))) for text in texts] if batched else list(written)}
+        written = iter(
+            self.generator.generate(
+                sentences, **self.generator.for_text(**self._settled(options))
+            ).tolist()
+            if sentences
+            else ()
+        )
+        return {
+            "sequences": [list(islice(written, len(text))) for text in texts]
+            if batched
+            else list(written)
+        }
 
     def postprocess(self, outputs: dict[str, Any]) -> dict[str, str]:
         """The translation, under the name that transformers' translation pipelines had for it."""
@@ -68,12 +99,19 @@ class SimultaneousTranslationPipeline(Pipeline):
         texts = [self.tokenizer.decode(row, **options) for row in outputs["sequences"]]
         return {"translation_text": " ".join(" ".join(texts).split())}
 
-    def stream(self, source: str | Iterable[str], *, fragments: bool = False, **options: Any) -> Iterator[TextEvent]:
-        """Translate words as they arrive; yields READ, WRITE and END events the moment they happen."""
+    def stream(
+        self, source: str | Iterable[str], *, fragments: bool = False, **options: Any
+    ) -> Iterator[TextEvent]:
+        """Translate words as they arrive; yields READ, WRITE and END events the moment they
+        happen."""
         return self.session(**options).stream(source, fragments=fragments)
 
     def astream(
-        self, source: str | Iterable[str] | AsyncIterable[str], *, fragments: bool = False, **options: Any
+        self,
+        source: str | Iterable[str] | AsyncIterable[str],
+        *,
+        fragments: bool = False,
+        **options: Any,
     ) -> AsyncIterator[TextEvent]:
         """The same for asynchronous code."""
         return self.session(**options).astream(source, fragments=fragments)
@@ -89,25 +127,32 @@ class SimultaneousTranslationPipeline(Pipeline):
     def _settled(self, options: dict[str, Any]) -> dict[str, Any]:
         """The options with a policy in place of the plain values that name one."""
         choice = {name: options[name] for name in CHOICES if options.get(name) is not None}
-        rest = {"early_stop": False, **{name: value for name, value in options.items() if name not in CHOICES}}
+        rest = {name: value for name, value in options.items() if name not in CHOICES}
         if callable(choice.get("policy")):
             return {"policy": choice["policy"], **rest}
         named = {"name": choice.pop("policy", None), **choice}
         return {"policy": choose_policy(self.generator, **named), **rest}
 
 
-def _generator(model: Any, tokenizer: Any, latency: str | None) -> "AdaptiveWaitKGenerator":
-    """The set that `model` was loaded from, on its device; a model that came from no set serves every k alone."""
+def _generator(
+    model: Any, tokenizer: Any, latency: str | None, languages: dict[str, Any]
+) -> "AdaptiveWaitKGenerator":
+    """The set that `model` was loaded from, on its device; a model that came from no set serves
+    every k alone."""
     from .generation import AdaptiveWaitKGenerator
-    from .sets import CONFIG_NAME, set_folder
+    from .places import is_set, set_folder
 
     place, revision = model.name_or_path, getattr(model.config, "_commit_hash", None)
-    if place and (set_folder(place, revision, {}) / CONFIG_NAME).exists():
-        generator = AdaptiveWaitKGenerator.from_pretrained(place, revision=revision, latency=latency)
+    if place and is_set(set_folder(place, revision, {})):
+        generator = AdaptiveWaitKGenerator.from_pretrained(
+            place, revision=revision, latency=latency, **languages
+        )
         generator.to(model.device, model.dtype)
     elif latency is not None:
-        raise ValueError(f"latency names an operating point of a set, and {place or 'this model'!r} is no set")
+        raise ValueError(
+            f"latency names an operating point of a set, and {place or 'this model'!r} is not a set"
+        )
     else:
-        generator = AdaptiveWaitKGenerator(model)
+        generator = AdaptiveWaitKGenerator(model, tokenizer, **languages)
     generator.tokenizer = tokenizer
     return generator

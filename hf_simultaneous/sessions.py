@@ -4,6 +4,7 @@ Knows the loop; decides nothing and holds no tensors.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from itertools import islice
 from operator import index
@@ -11,9 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from .actions import Policy
+from .decoding_rules import DecodingRules
 from .lanes import Lanes
-from .loop import Event, Sentence, decode
-from .rules import Rules
+from .loop import Event, LiveSentence, Loop
 
 
 if TYPE_CHECKING:
@@ -24,35 +25,47 @@ T = TypeVar("T")
 
 
 class Session:
-    """One speaker. `push` tokens, `flush` at the end of each sentence, `close` at the end; sessions share nothing.
+    """One speaker. `push` tokens, `flush` at the end of each sentence, `close` at the end; sessions
+    share nothing.
 
-    The iterators that `push` and `flush` return do the work as they are consumed; what one leaves undone, the next
-    does first. After an error the session is closed.
-    """
+    The iterators that `push` and `flush` return do the work as they are consumed; what one leaves
+    undone, the next does first. After an error the session is closed."""
 
-    def __init__(self, generator: "AdaptiveWaitKGenerator", policy: Policy | None, history: str, rules: Rules):
-        self._generator, self._policy, self._history, self._rules = generator, policy, history, rules
-        self._lanes = generator.lanes(history)
-        self._sentence: Sentence | None = None
-        self._backlog: list[Sentence] = []
+    def __init__(
+        self,
+        generator: "AdaptiveWaitKGenerator",
+        policy: Policy | None,
+        history: str,
+        rules: DecodingRules,
+    ):
+        self._generator = generator
+        self._policy = policy
+        self._history = history
+        self._rules = rules
+        self._loop = Loop(generator.lanes(history), rules)
+        self._sentence: LiveSentence | None = None
+        self._sentences: deque[LiveSentence] = deque()
+        self._events: deque[Event] = deque()
         self.closed = False
         self.early_stops = 0
 
     def push(self, token: int) -> "Iterator[Event]":
-        """One more source token; `</s>` ends the sentence. Ignored if the model has already ended its sentence."""
+        """One more source token; `</s>` ends the sentence. Ignored if the model has already ended
+        its sentence."""
         self._check_open()
         token = self._checked(token)
         sentence = self._sentence or self._new_sentence()
-        if not sentence.done:
+        if not sentence.finished:
             if len(sentence.row.source) >= self._generator.position_limit:
                 self.close()
                 raise ValueError(
-                    f"the source sentence has reached {self._generator.position_limit} tokens, as many as the models "
+                    f"the source sentence has reached {self._generator.position_limit} tokens, as "
+                    f"many as the models "
                     "have positions. End it with flush() before that"
                 )
             sentence.row.source.append(token)
         if token in self._rules.eos:
-            sentence.row.complete = True
+            sentence.row.source_complete = True
             self._sentence = None
         return self._run()
 
@@ -66,13 +79,15 @@ class Session:
     def close(self) -> None:
         """Give everything back. Closing twice is fine."""
         self.closed = True
-        self._sentence, self._backlog = None, []
-        self._lanes = Lanes({})
+        self._sentence = None
+        self._sentences.clear()
+        self._events.clear()
+        self._loop = Loop(Lanes({}), self._rules)
 
     @property
     def nbytes(self) -> int:
         """Memory that this session holds, in bytes."""
-        return self._lanes.nbytes
+        return self._loop.lanes.nbytes
 
     def _check_open(self) -> None:
         if self.closed:
@@ -85,40 +100,58 @@ class Session:
             raise ValueError(f"a source token is an id from 0 to {vocabulary - 1}; got {token!r}")
         return index(token)
 
-    def _new_sentence(self) -> "Sentence":
-        self._sentence = self._generator._sentence(self._rules, self._policy, self._history)
-        self._backlog.append(self._sentence)
+    def _new_sentence(self) -> "LiveSentence":
+        self._sentence = self._generator.sentence(self._rules, self._policy, self._history)
+        self._sentences.append(self._sentence)
         return self._sentence
 
     def _run(self) -> "Iterator[Event]":
+        """One sentence after the other, each until it is over or waits for its source."""
+        yield from self._tell()
+        while self._sentences:
+            sentence = self._sentences[0]
+            self._loop.add(sentence)
+            while not self._loop.idle:
+                self._step()
+                yield from self._tell()
+            if sentence.error is not None:
+                self.close()
+                raise sentence.error
+            # Whoever read another iterator meanwhile has done this one's work.
+            first = self._sentences and self._sentences[0] is sentence
+            if not (first and sentence.row.source_complete):
+                return
+            self.early_stops += sentence.stopped_early
+            self._sentences.popleft()
+
+    def _step(self) -> None:
         try:
-            while self._backlog:
-                sentence = self._backlog[0]
-                for _, event in decode([sentence], self._lanes, self._rules):
-                    yield event
-                    if self.closed:
-                        return
-                if not (sentence.row.complete and self._backlog and self._backlog[0] is sentence):
-                    return
-                self.early_stops += sentence.stopped_early
-                self._backlog.pop(0)
-        except GeneratorExit:
-            raise
-        except BaseException:
+            self._events.extend(event for _, event in self._loop.step())
+        except BaseException:  # an interrupt: where it stands is not known
             self.close()
             raise
+
+    def _tell(self) -> "Iterator[Event]":
+        while self._events:
+            yield self._events.popleft()
 
     def __enter__(self) -> "Session":
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
 
-async def astream(session: Session, source: AsyncIterable[int] | Iterable[int]) -> "AsyncIterator[Event]":
-    """Push tokens from an async iterator through a session, each step computed in a worker thread."""
+async def astream(
+    session: Session, source: AsyncIterable[int] | Iterable[int]
+) -> "AsyncIterator[Event]":
+    """Push tokens from an async iterator through a session, each step computed in a worker
+    thread."""
     with session:
         async for token in as_async(source):
             async for event in as_async(session.push(token)):

@@ -1,4 +1,5 @@
-"""Latency of simultaneous translation as an `evaluate` module: AL, LAAL, AP, DAL, CW, each with its signature.
+"""Latency of simultaneous translation as an `evaluate` module: AL, LAAL, AP, DAL, CW, each with its
+signature.
 
 A thin cover over `hf_simultaneous.metrics`, which has the formulas.
 """
@@ -9,8 +10,8 @@ import evaluate
 from hf_simultaneous.metrics import Metric, Sentence, corpus_latency
 
 
-DESCRIPTION = """Latency of simultaneous translation, from delays: the number of source units that had been read when
-each target unit was written."""
+DESCRIPTION = """Latency of simultaneous translation, from delays: the number of source units that
+had been read when each target unit was written."""
 
 INPUTS = """
 Args:
@@ -33,7 +34,8 @@ METRICS = {
 
 
 class SimultaneousLatency(evaluate.Metric):
-    """`evaluate.load("<this folder>").compute(predictions=delays, references=lengths, source_lengths=[...])`."""
+    """`evaluate.load("<this folder>")`, then
+    `.compute(predictions=delays, references=lengths, source_lengths=[...])`."""
 
     def _info(self):
         return evaluate.MetricInfo(
@@ -41,15 +43,18 @@ class SimultaneousLatency(evaluate.Metric):
             citation="",
             inputs_description=INPUTS,
             features=datasets.Features(
-                {"predictions": datasets.Sequence(datasets.Value("int64")), "references": datasets.Value("int64")}
+                {
+                    "predictions": datasets.Sequence(datasets.Value("int64")),
+                    "references": datasets.Value("int64"),
+                }
             ),
         )
 
     def _compute(self, predictions, references, source_lengths, unit="token"):
         if len(source_lengths) != len(predictions):
             raise ValueError(
-                f"source_lengths must have one length for each of the {len(predictions)} sentences; "
-                f"got {len(source_lengths)}"
+                "source_lengths must have one length for each of the "
+                f"{len(predictions)} sentences; got {len(source_lengths)}"
             )
         rows = zip(predictions, source_lengths, references, strict=True)
         sentences = [Sentence(delays, source, reference) for delays, source, reference in rows]

@@ -1,0 +1,68 @@
+"""A policy of the user's own, from a Python file: `--policy mine.py:policy`.
+
+Knows files and names; what the policy does is the user's business, and the loop checks what it
+answers."""
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+from ..actions import Policy
+
+
+HOW = "a policy of your own is named as FILE.py:NAME, such as mine.py:policy"
+
+
+def is_own(name: str | None) -> bool:
+    """Does this name a file and something in it, not one of the policies there are?"""
+    return name is not None and (":" in name or name.endswith(".py"))
+
+
+def file_of(name: str) -> Path:
+    """The file of `FILE.py:NAME`, which is there."""
+    file, _, attribute = name.rpartition(":")
+    if not file.endswith(".py") or not attribute:
+        raise ValueError(f"{HOW}; got {name!r}")
+    if not Path(file).is_file():
+        raise FileNotFoundError(f"there is no file {file}; {HOW}")
+    return Path(file)
+
+
+def load_policy(name: str) -> Policy:
+    """The policy that a file defines: a function of a state and `predict`, or an object that can be
+    called so."""
+    file = file_of(name)
+    attribute = name.rpartition(":")[2]
+    found = getattr(_run(file), attribute, None)
+    if found is None:
+        raise ValueError(f"{file} has no {attribute!r}; {HOW}")
+    if isinstance(found, type) or not callable(found):
+        raise ValueError(
+            f"{name} is not a policy: {found!r}. A policy is called with a state and predict, and "
+            f"answers Read() or Write(token); of a class, name an object that was made"
+        )
+    policy: Policy = found
+    return policy
+
+
+def _run(file: Path) -> Any:
+    """The file as a module; files beside it can be imported, as in `python FILE.py`."""
+    place = str(file.absolute())
+    name = f"own_policy_{file.stem}"
+    spec = spec_from_file_location(name, place)
+    assert spec is not None
+    assert spec.loader is not None  # it ends in .py
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    sys.path.insert(0, str(file.resolve().parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        lines = [one.lineno for one in extract_tb(error.__traceback__) if one.filename == place]
+        line = error.lineno if isinstance(error, SyntaxError) else lines[-1]
+        raise ValueError(f"{file}, line {line}: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module

@@ -1,0 +1,133 @@
+"""What `hf-simultaneous translate` does: a request from the command line, run to its end.
+
+Joins a set, the text that arrives and a view; knows nothing of how either works.
+"""
+
+import codecs
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from ..sets import set_or_builtin
+from ..text_session import TextSession, sentence_splitting
+from .requests import TranslateRequest
+from .terminal import JsonView, LiveView, PlainView, View, arriving, follow, open_console, play
+
+
+if TYPE_CHECKING:
+    from ..actions import Policy
+    from ..generation import AdaptiveWaitKGenerator
+    from ..serving.client import Client
+
+
+def run(request: TranslateRequest) -> None:
+    """Translate what is asked for, or what arrives, until it ends."""
+    if request.show and not request.text and not request.file and sys.stdin.isatty():
+        _run_at_keyboard(request)
+        return
+    with _session(request) as session:
+        fragments = _with_warning(_fragments(request))
+        play(follow(session, fragments, lines=request.lines), _view(request))
+
+
+def _run_at_keyboard(request: TranslateRequest) -> None:
+    """Translate while somebody types. What is typed before the models are there is not lost."""
+    from .keyboard import follow_keys, raw_keys, say_loading, say_ready
+
+    descriptor = sys.stdin.fileno()
+    with raw_keys(descriptor):
+        say_loading()
+        with _session(request) as session:
+            say_ready()
+            view = LiveView(open_console())
+            play(follow_keys(session, arriving(descriptor, _tick(request)), view.typing), view)
+
+
+def _session(request: TranslateRequest) -> "TextSession | Client":
+    """The models here, or a server that has some."""
+    if request.server:
+        from .doctor import require
+
+        require("serve", "websockets")
+        from ..serving.client import Client
+
+        choice = {
+            name: value for name, value in request.choice.options.items() if value is not None
+        }
+        return Client(
+            request.server.split(","),
+            latency=request.choice.latency,
+            policy=request.choice.policy,
+            k=choice.pop("k", None),
+            rho=choice.pop("rho", None),
+            options=choice,
+            silence=request.silence,
+            pieces=request.show or request.pieces,
+        )
+    generator, policy = load(request)
+    rules = sentence_splitting(generator, silence=request.silence)
+    beams = generator.tail_beams if request.tail_beams is None else request.tail_beams
+    pieces = request.show or request.pieces
+    return TextSession(generator, policy=policy, sentences=rules, tail_beams=beams, pieces=pieces)
+
+
+def load(request: TranslateRequest) -> "tuple[AdaptiveWaitKGenerator, Policy]":
+    """The set and the policy that a request names."""
+    place = set_or_builtin(request.model)  # before the imports, which take seconds
+
+    from transformers.utils import logging
+
+    from ..generation import AdaptiveWaitKGenerator
+
+    logging.disable_progress_bar()
+    generator = AdaptiveWaitKGenerator.from_pretrained(
+        place,
+        latency=request.choice.latency,
+        quantize=request.quantize,
+        **asdict(request.languages),
+    )
+    return generator, request.choice.of(generator)
+
+
+def _fragments(request: TranslateRequest) -> Iterator[bytes]:
+    if request.text:
+        # Words need no quotes; what stands in quotes is a sentence, which an empty line ends.
+        between = "\n\n" if any(" " in part for part in request.text) else " "
+        return iter([between.join(request.text).encode(errors="surrogateescape")])
+    if request.file:
+        if not request.file.is_file():
+            raise FileNotFoundError(f"there is no file {request.file}; give a text file")
+        return iter([request.file.read_bytes()])
+    return arriving(sys.stdin.fileno(), _tick(request))
+
+
+def _with_warning(fragments: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes; standard error is told once if they are not UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    until_the_end: Iterable[bytes | None] = chain(fragments, [None])
+    for fragment in until_the_end:
+        try:
+            decoder.decode(fragment or b"", final=fragment is None)
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            print(
+                f"warning: the input is not UTF-8 (byte {byte:#x}): such bytes are read "
+                "as U+FFFD. Convert it first, as in: iconv -f latin1 -t utf-8",
+                file=sys.stderr,
+                flush=True,
+            )
+            decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        if fragment is not None:
+            yield fragment
+
+
+def _tick(request: TranslateRequest) -> float | None:
+    return None if request.silence is None else request.silence / 4
+
+
+def _view(request: TranslateRequest) -> View:
+    if not request.show:
+        return JsonView(sys.stdout) if request.jsonl else PlainView(sys.stdout)
+    return LiveView(open_console())

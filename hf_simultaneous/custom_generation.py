@@ -1,0 +1,49 @@
+"""`model.generate(custom_generate=<set>)`: transformers' own door to a set's policy.
+
+Knows how a loaded model leads to the set it came from; decoding is `generation`'s business.
+"""
+
+from typing import Any
+
+from .generation import AdaptiveWaitKGenerator
+from .places import is_set, set_folder
+
+
+def generate(
+    *positional: Any,
+    model: Any,
+    input_ids: Any = None,
+    inputs: Any = None,
+    adaptive_set: str | None = None,
+    custom_generate: str | None = None,
+    trust_remote_code: bool | None = None,
+    **kwargs: Any,
+) -> Any:
+    """`model.generate(custom_generate=<set>)`: decode with the set `adaptive_set`, or the one
+    `model` came from.
+
+    The set is loaded once and stays on the model; a model that came from no set serves every k
+    alone. A trusted set has this for its `generate`, hence the last two names."""
+    source = next((given for given in (*positional, input_ids, inputs) if given is not None), None)
+    if source is None:
+        raise ValueError("give the source sentence as input_ids")
+    sets = model.__dict__.setdefault("_adaptive_sets", {})
+    if adaptive_set not in sets:
+        sets[adaptive_set] = _set_of(model, adaptive_set)
+    generator = sets[adaptive_set]
+    if (generator.device, generator.model.dtype) != (model.device, model.dtype):
+        generator.to(model.device, model.dtype)
+    return generator.generate(
+        source, **{name: value for name, value in kwargs.items() if value is not None}
+    )
+
+
+def _set_of(model: Any, named: str | None) -> AdaptiveWaitKGenerator:
+    if named:
+        return AdaptiveWaitKGenerator.from_pretrained(named)
+    revision = getattr(
+        model.config, "_commit_hash", None
+    )  # the set as it was when the model was loaded
+    if model.name_or_path and is_set(set_folder(model.name_or_path, revision, {})):
+        return AdaptiveWaitKGenerator.from_pretrained(model.name_or_path, revision=revision)
+    return AdaptiveWaitKGenerator(model)

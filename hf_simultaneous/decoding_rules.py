@@ -1,0 +1,280 @@
+"""Which token a distribution stands for, and when a sentence is over: transformers' generation
+settings, row by row.
+
+Knows distributions, logits processors and stopping criteria; not where the distributions come from,
+nor policies."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteriaList,
+)
+
+from .actions import Models, Prediction, State
+from .schedule import K, check_at_least_one
+
+
+MAX_BEAMS = 100
+"""Each beam costs a sentence's memory, and a set's config may ask for beams."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tail:
+    """How the rest of a sentence is written once its source has ended and nothing is left to wait
+    for.
+
+    `beams=1` is greedy, as in the paper. `members` name who writes it, by default whoever the
+    policy asks then (P_{k_max}); `(FULL,)` sees the whole source, others see what the policy's k
+    shows them. `length_penalty` is that of `generate`."""
+
+    beams: int = 1
+    members: Models | None = None
+    length_penalty: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_at_least_one("tail_beams", self.beams)
+        if self.beams > MAX_BEAMS:
+            raise ValueError(f"tail_beams must be {MAX_BEAMS} or less; got {self.beams}")
+
+    @property
+    def plain(self) -> bool:
+        """Does the policy simply go on?"""
+        return self.beams == 1 and self.members is None
+
+    def __str__(self) -> str:
+        named = "" if self.members is None else "," + "+".join(map(str, self.members))
+        return f"tail:{f'beam{self.beams}' if self.beams > 1 else 'greedy'}{named}"
+
+
+def tail_members(tail: Any, have: Sequence[K]) -> Models | None:
+    """Who writes the tail, from `FULL`, a k or several of them; refused if not in the set."""
+    if tail is None:
+        return None
+    named = tuple(tail) if isinstance(tail, (list, tuple)) else (tail,)
+    if not named or any(one not in have for one in named) or len(set(named)) < len(named):
+        raise ValueError(
+            f"tail names members of the set, {list(have)}, each once, or None for those the policy "
+            f"asks; got {tail!r}"
+        )
+    return named
+
+
+class NoLoops(LogitsProcessor):
+    """A guard for text that people read: a phrase does not stand more than three times in a row.
+
+    Short ones may a little more often, eight tokens together: numbers and rules are written so."""
+
+    LONGEST = 12
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        scores = scores.clone()
+        for index, row in enumerate(input_ids.tolist()):
+            scores[index, list(self._forbidden(row))] = -torch.inf
+        return scores
+
+    def _forbidden(self, written: list[int]) -> Iterator[int]:
+        for size in range(1, self.LONGEST + 1):
+            often = max(3, 8 // size)
+            end = written[1:][-(often + 1) * size + 1 :]
+            if len(end) == (often + 1) * size - 1 and end[size:] == end[:-size]:
+                yield end[-size]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecodingRules:
+    """What holds for every sentence of a call.
+
+    `early_stop=False` reads on where the models want to end and the source is still open.
+    `max_new_tokens=None` is `longest_target` of what was read."""
+
+    eos: tuple[int, ...]
+    prompt: tuple[int, ...]
+    """What every target begins with: the decoder's start token, and what is forced behind it."""
+    vocabulary: int
+    position_limit: int
+    max_new_tokens: int | None = None
+    early_stop: bool = True
+    processors: LogitsProcessorList = field(default_factory=LogitsProcessorList)
+    stopping: StoppingCriteriaList = field(default_factory=StoppingCriteriaList)
+    tail: Tail = field(default_factory=Tail)
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens is not None:
+            check_at_least_one("max_new_tokens", self.max_new_tokens)
+
+    def choose(self, distributions: torch.Tensor, states: Sequence[State]) -> list[Prediction]:
+        """The top token of each distribution after the processors, with its probability before
+        them."""
+        scores = self.scores(distributions, states) if self.processors else distributions
+        tokens = scores.argmax(-1)
+        probabilities = distributions.gather(-1, tokens[:, None])[:, 0]
+        return [
+            Prediction(token, probability, row, ends=token in self.eos)
+            for token, probability, row in zip(
+                tokens.tolist(), probabilities.tolist(), distributions, strict=True
+            )
+        ]
+
+    def scores(self, distributions: torch.Tensor, states: Sequence[State]) -> torch.Tensor:
+        """The logarithms of the distributions, after the processors."""
+        if not self.processors:
+            return distributions.log()
+        return torch.stack(
+            [self._processed(row, state) for row, state in zip(distributions, states, strict=True)]
+        )
+
+    def _processed(self, distribution: torch.Tensor, state: State) -> torch.Tensor:
+        return self.processors(self._ids(state, distribution.device), distribution.log()[None])[0]
+
+    def _ids(self, state: State, device: torch.device) -> torch.Tensor:
+        return torch.tensor([[*self.prompt, *state.target]], device=device)
+
+    def reads_on(self, token: int, state: State) -> bool:
+        """Is this an end that comes before the source's, and not let?"""
+        return not self.early_stop and not state.source_ended and token in self.eos
+
+    def over(self, state: State, prediction: Prediction | None) -> bool:
+        """Was the token just written the last?"""
+        if state.target[-1] in self.eos or len(state.target) >= self.limit(state):
+            return True
+        if not self.stopping:
+            return False
+        last = prediction.distribution if prediction is not None else None
+        if not isinstance(last, torch.Tensor):
+            return bool(self.stopping(self._ids(state, torch.device("cpu")), None).all())
+        return bool(self.stopping(self._ids(state, last.device), (last.log()[None],)).all())
+
+    def limit(self, state: State) -> int:
+        """How many tokens the target may have."""
+        if self.max_new_tokens is not None:
+            return min(self.max_new_tokens, self.position_limit)
+        return longest_target(len(state.source), self.position_limit)
+
+
+def longest_target(source_length: int, position_limit: int) -> int:
+    """How many tokens a translation may have, both lengths with `</s>`: only a model that has lost
+    the thread writes more."""
+    return min(2 * source_length + 20, position_limit)
+
+
+def rules_from(
+    model: Any,
+    *,
+    generation_config: GenerationConfig | None = None,
+    logits_processor: LogitsProcessorList | None = None,
+    stopping_criteria: StoppingCriteriaList | None = None,
+    tokenizer: Any = None,
+    early_stop: bool = True,
+    position_limit: int,
+    prompt: tuple[int, ...],
+    tail_beams: int = 1,
+    tail: Models | None = None,
+    **kwargs: Any,
+) -> DecodingRules:
+    """The rules that `model.generate` would follow with these arguments; keywords beat the
+    generation config."""
+    given = [
+        kwargs,
+        *(config.to_dict() for config in (generation_config, model.generation_config) if config),
+    ]
+    for settings in given[:-1]:
+        _refuse_search(settings)
+    length = _max_new_tokens(given)
+    config = _settled(model, generation_config, length, prompt, kwargs)
+    eos = tuple(config._eos_token_tensor.flatten().tolist())
+    processors = model._get_logits_processor(
+        generation_config=config,
+        input_ids_seq_length=1,
+        logits_processor=logits_processor,
+        device=model.device,
+    )
+    # `DecodingRules.over` looks after these two itself.
+    config.max_length = None
+    config._eos_token_tensor = None
+    penalty = 1.0 if config.length_penalty is None else config.length_penalty
+    return DecodingRules(
+        eos=eos,
+        prompt=prompt,
+        vocabulary=model.get_output_embeddings().weight.shape[0],
+        position_limit=position_limit,
+        # As in transformers, a token that is forced first is one of the new.
+        max_new_tokens=None if length is None else max(1, length + 1 - len(prompt)),
+        early_stop=early_stop,
+        tail=Tail(beams=tail_beams, members=tail, length_penalty=penalty),
+        processors=processors,
+        stopping=model._get_stopping_criteria(
+            config, stopping_criteria or StoppingCriteriaList(), tokenizer
+        ),
+    )
+
+
+def _settled(
+    model: Any,
+    generation_config: GenerationConfig | None,
+    length: int | None,
+    prompt: tuple[int, ...],
+    kwargs: dict[str, Any],
+) -> GenerationConfig:
+    """The generation config as `model.generate` would make it, greedy and with this length."""
+    config, unknown = model._prepare_generation_config(generation_config, **kwargs)
+    if "wait_k" not in kwargs:
+        # A default of the model's own generation config; here a policy decides.
+        unknown.pop("wait_k", None)
+    if unknown:
+        raise ValueError(
+            f"unknown arguments: {', '.join(sorted(unknown))}. Allowed are those of "
+            f"GenerationConfig, and policy, "
+            "streamer, logits_processor, stopping_criteria, early_stop, history, tail, "
+            "tail_beams; instead of wait_k, policy=WaitK(k)"
+        )
+    # The start token counts in transformers' lengths.
+    config.max_length = None if length is None else length + 1
+    if length is None:
+        config.forced_eos_token_id = None  # there is no limit for it to be forced at
+    config.do_sample = False
+    config.num_beams = 1
+    if config.forced_bos_token_id is not None and len(prompt) > 1:
+        if config.forced_bos_token_id != prompt[-1]:
+            raise ValueError(
+                f"every target begins with the tokens {list(prompt)}; got forced_bos_token_id="
+                f"{config.forced_bos_token_id}. Give the generator another target_language"
+            )
+        config.forced_bos_token_id = None  # the prompt has it
+    model._prepare_special_tokens(config, True, device=model.device)
+    if config._eos_token_tensor is None:
+        raise ValueError(
+            "the models have no eos_token_id, so no sentence would ever end; set it in their "
+            "configs"
+        )
+    settled: GenerationConfig = config
+    return settled
+
+
+def _refuse_search(settings: dict[str, Any]) -> None:
+    """What is written stays, so there is nothing to search; a checkpoint's own default of beams is
+    ignored."""
+    several = any((settings.get(name) or 1) > 1 for name in ("num_beams", "num_return_sequences"))
+    if several or settings.get("do_sample"):
+        raise ValueError(
+            "simultaneous decoding is greedy: nothing written is taken back. Leave out num_beams, "
+            "do_sample and "
+            "num_return_sequences, or use model.generate(..., wait_k=...) for beam search over a "
+            "finished source"
+        )
+
+
+def _max_new_tokens(settings: Iterable[dict[str, Any]]) -> int | None:
+    """The length limit in new tokens: the first settings that have one, `max_new_tokens` before
+    `max_length`."""
+    for given in settings:
+        if given.get("max_new_tokens") is not None:
+            return int(given["max_new_tokens"])
+        if given.get("max_length") is not None:
+            return max(1, int(given["max_length"]) - 1)
+    return None

@@ -1,0 +1,86 @@
+"""How a corpus is decoded: batches, beams, how sentences may end and who writes their tails.
+
+Knows the options and what they are called in words; decoding itself is `corpus`' business."""
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from ..actions import Models
+from ..generation import AdaptiveWaitKGenerator
+from ..schedule import K, check_at_least_one
+from ..sets import saved_k
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """How a corpus is decoded.
+
+    `beams` above 1 is beam search over finished sentences, for the full-sentence policy only.
+    `timed` sentences, spread over the corpus, are decoded once more one by one with a clock
+    running. `tail_beams` and `tail` are those of `generate`, greedy by default; `early_stop=None`
+    is the set's own."""
+
+    _: KW_ONLY
+    batch_size: int = 128
+    beams: int = 1
+    timed: int = 20
+    progress: bool = True
+    tail_beams: int = 1
+    tail: K | Sequence[K] | None = None
+    early_stop: bool | None = None
+
+    def __post_init__(self) -> None:
+        check_at_least_one("batch_size", self.batch_size)
+        check_at_least_one("beams", self.beams)
+        check_at_least_one("tail_beams", self.tail_beams)
+        if self.timed < 0:
+            raise ValueError(f"timed must be 0 or more; got {self.timed}")
+        if self.beams > 1 and (self.tail_beams > 1 or self.tail is not None):
+            raise ValueError(
+                f"beams={self.beams} searches whole sentences, which have no tail; leave out beams "
+                f"or the tail: got tail_beams={self.tail_beams}, tail={self.tail!r}"
+            )
+
+    @property
+    def together(self) -> int:
+        """Sentences of a batch, so that their beams fill it."""
+        return max(1, self.batch_size // max(self.beams, self.tail_beams))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """As `generate` and `session` take them."""
+        ends = {} if self.early_stop is None else {"early_stop": self.early_stop}
+        return {"tail_beams": self.tail_beams, "tail": self.tail, **ends}
+
+    def signature(self, generator: AdaptiveWaitKGenerator) -> str:
+        """How sentences end and how their tails are written, with this set: scores with different
+        ones do not compare."""
+        rules = generator.decoding_rules(**self.options)
+        ends = "early" if rules.early_stop else "read-on"
+        return f"ends:{ends}|{f'beam{self.beams}' if self.beams > 1 else rules.tail}"
+
+
+DEFAULT_DECODING = Decoding()
+
+
+def text_decoding(generator: AdaptiveWaitKGenerator, **options: Any) -> Decoding:
+    """As text sessions decode with this set, those given on top; without their guard against loops,
+    which looks at every row in turn."""
+    own = {"early_stop": False, "tail_beams": generator.tail_beams, "tail": generator.tail}
+    return Decoding(**{**own, **options})
+
+
+def tail_named(name: str, generator: AdaptiveWaitKGenerator) -> Models | None:
+    """Who writes the tail, in a word: `k_max` (whoever the policy asks), `full`, `all`, or members
+    such as `1,3`."""
+    if name == "k_max":
+        return None
+    if name == "all":
+        return tuple(generator.models)
+    try:
+        return tuple(saved_k(member.strip()) for member in name.split(","))
+    except ValueError:
+        raise ValueError(
+            f"a tail is k_max, full, all or members of the set such as 1,3; got {name!r}"
+        ) from None

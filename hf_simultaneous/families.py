@@ -1,0 +1,97 @@
+"""Which adapter serves a model, by its family; and which models there is none for.
+
+Knows `model_type` and adapters; what an adapter does is `adapters`'."""
+
+from typing import Any
+
+from .adapters import Adapter, BartLike, Ours
+from .adapters_t5 import T5Like
+from .lean import lean
+from .packing import packed, remembered
+
+
+OURS = "simultaneous-mt"
+_FAMILIES: dict[str, type[Adapter]] = {
+    OURS: Ours,
+    "marian": BartLike,
+    "m2m_100": BartLike,
+    "mbart": BartLike,
+    "bart": BartLike,
+    "pegasus": BartLike,
+    "plbart": BartLike,
+    "t5": T5Like,
+    "mt5": T5Like,
+    "umt5": T5Like,
+}
+_ATTENTIONS = ("sdpa", "eager")
+
+
+def register_family(model_type: str, adapter: type[Adapter]) -> None:
+    """Have models whose `config.model_type` is this served by a subclass of `Adapter`, or of one
+    that is nearly right (`BartLike`, `T5Like`)."""
+    if not (isinstance(adapter, type) and issubclass(adapter, Adapter)):
+        raise ValueError(f"an adapter is a subclass of Adapter; got {adapter!r}")
+    _FAMILIES[model_type] = adapter
+
+
+def adapter_for(model: Any) -> Adapter:
+    """The model as the engine uses it: lean where that is known, else its own layers, laid out for
+    this machine."""
+    return remembered(model, _made)
+
+
+def _made(model: Any) -> Adapter:
+    family = _family(model)
+    leaner = lean(family, model)
+    return family(packed(model)) if leaner is None else leaner(model)
+
+
+def position_limit(model: Any) -> int:
+    """How many positions a source or a target may have."""
+    return _family(model)(model).limit
+
+
+def check_family(model: Any) -> None:
+    """Refuse a model that the engine cannot run."""
+    _family(model)
+    if model.get_output_embeddings() is None:
+        raise ValueError(
+            f"{type(model).__name__} has no head that says what comes next; load it with "
+            "AutoModelForSeq2SeqLM"
+        )
+    attention = model.config._attn_implementation
+    if attention not in _ATTENTIONS:
+        raise ValueError(
+            f"attn_implementation must be one of {', '.join(_ATTENTIONS)}, which take any mask; "
+            f"this model has {attention!r}"
+        )
+
+
+def _family(model: Any) -> type[Adapter]:
+    config = getattr(model, "config", None)
+    kind = getattr(config, "model_type", None)
+    if kind in _FAMILIES:
+        return _FAMILIES[kind]
+    if config is not None and not getattr(config, "is_encoder_decoder", False):
+        raise ValueError(
+            "a model needs an encoder, and a decoder that looks at it by cross-attention; "
+            f"{kind!r} models are not so: what they have written would change as their source "
+            f"grows. {_known()}"
+        )
+    if config is not None:
+        raise ValueError(
+            f"there is no adapter for the family {kind!r}. {_known()} To add one, register_family()"
+        )
+    raise ValueError(
+        f"models must be models of transformers; got {type(model).__name__}. Folders and "
+        f"repositories are loaded with from_pretrained(). {_known()}"
+    )
+
+
+def known_families() -> list[str]:
+    """By their `model_type`."""
+    return sorted(_FAMILIES)
+
+
+def _known() -> str:
+    return f"Families that work: {', '.join(known_families())}."

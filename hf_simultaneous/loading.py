@@ -1,0 +1,127 @@
+"""A generator from a folder or a repository: of a set, or of a single checkpoint.
+
+Knows where members are and what is made of them; what a set's config says is `sets`' business, what
+a member's files may hold is `members`'."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from .members import is_stock, load_model, load_stock, load_tokenizer
+from .places import CONFIG_NAME, is_set, member_path, set_folder
+from .quantization import Quantize, check_quantize, quantize_model
+from .quiet import without_bars
+from .schedule import K
+from .sets import Saved, saved_config
+
+
+G = TypeVar("G", bound=Saved)
+LANGUAGES = ("source_language", "target_language")
+OWN = (
+    "thresholds",
+    "ensembles",
+    "early_stop",
+    "history",
+    "dev_scores",
+    "latencies",
+    "tail_beams",
+    "tail",
+)
+
+
+def load_set(
+    cls: type[G],
+    name_or_path: str | Path,
+    *,
+    latency: str | None = None,
+    revision: str | None = None,
+    subfolder: str = "",
+    token: str | bool | None = None,
+    cache_dir: str | None = None,
+    local_files_only: bool = False,
+    device: str | None = None,
+    quantize: Quantize | None = None,
+    **kwargs: Any,
+) -> G:
+    """A generator from a folder or repository that holds a set or a single checkpoint.
+
+    `thresholds`, `ensembles`, `early_stop`, `history`, `tail`, `tail_beams`, `quantize` and the
+    languages beat what is saved; other keywords go to the models."""
+    hub = {"token": token, "cache_dir": cache_dir, "local_files_only": local_files_only}
+    folder = set_folder(str(name_or_path), revision, hub, subfolder)
+    saved = saved_config(folder)
+    given = {name: kwargs.pop(name) for name in OWN if name in kwargs}
+    for name in LANGUAGES:  # without them some models are of no use at all
+        code = kwargs.pop(name, None)
+        saved[name] = saved.get(name) if code is None else code
+    if latency is not None:
+        given["thresholds"] = _operating_point(latency, {**saved, **given}["latencies"])
+    members = saved.pop("members")
+    if not is_set(folder) and not subfolder:
+        members = {k: _named(place, name_or_path, folder) for k, place in members.items()}
+    default = saved.pop("quantize")
+    bits = default if quantize is None else quantize
+    check_quantize(bits)
+    places = {k: member_path(folder, place, hub) for k, place in members.items()}
+    with without_bars():
+        models = {
+            k: quantize_model(_load(place, members[k], is_set(folder), hub, kwargs), bits)
+            for k, place in places.items()
+        }
+    tokenizer = _tokenizer(folder, places, models)
+    try:
+        generator = cls(models, tokenizer, **saved)
+    except (TypeError, ValueError) as error:
+        if not is_set(folder):
+            raise
+        raise ValueError(f"{folder / CONFIG_NAME} does not fit its models: {error}") from error
+    _check_generation(generator, places[generator.root])
+    if given:
+        generator = cls(models, tokenizer, **{**saved, **given})
+    generator.origins = {k: place for k, place in members.items() if is_stock(places[k])}
+    return generator.to(device) if device is not None else generator
+
+
+def _named(place: dict[str, str], name: str | Path, folder: Path) -> dict[str, str]:
+    """A checkpoint on the hub by its name and commit; the commit is what its folder is called."""
+    if Path(name).is_dir() or folder.parent.name != "snapshots":
+        return place
+    return {"repo": str(name), "revision": folder.name}
+
+
+def _load(
+    folder: Path, place: dict[str, str], in_set: bool, hub: dict[str, Any], kwargs: dict[str, Any]
+) -> Any:
+    if not is_stock(folder):
+        return load_model(folder, **kwargs)
+    if "repo" not in place:
+        return load_stock(folder, folder, strict=in_set, **kwargs)
+    revision = place.get("revision")
+    return load_stock(folder, place["repo"], strict=False, revision=revision, **hub, **kwargs)
+
+
+def _tokenizer(folder: Path, places: Mapping[K, Path], models: Mapping[K, Any]) -> Any:
+    """The set's own, or that of a member that lies elsewhere."""
+    for k, model in models.items():
+        for place in (folder, places[k]):
+            tokenizer = load_tokenizer(place, model)
+            if tokenizer is not None:
+                return tokenizer
+    return None
+
+
+def _check_generation(generator: Saved, root: Path) -> None:
+    """Refuse a generation config now rather than at the first sentence."""
+    try:
+        generator.decoding_rules()
+    except Exception as error:  # transformers raises what it likes
+        raise ValueError(
+            f"{root / 'generation_config.json'} or config.json beside it: {error}"
+        ) from error
+
+
+def _operating_point(name: str, latencies: dict[str, dict[int, float]]) -> dict[int, float]:
+    if name not in latencies:
+        known = ", ".join(latencies) or "none; make one with calibrate()"
+        raise ValueError(f"this set has no operating point {name!r}; it has: {known}")
+    return latencies[name]

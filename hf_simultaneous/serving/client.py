@@ -1,0 +1,315 @@
+"""The client: a text session whose models are elsewhere, which outlives the servers it talks to.
+
+`Client` has the methods of `TextSession`, `AsyncClient` the same ones for asynchronous code. Both
+keep the open sentence, reconnect with jittered backoff, and let the next server go on with it."""
+
+import asyncio
+import codecs
+import json
+import os
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection as AsyncConnection
+from websockets.asyncio.client import connect as async_connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.sync.client import ClientConnection, connect
+
+from ..text_events import TextEvent
+from .access import TOKEN_VARIABLE
+from .journal import Journal, ServerError
+from .protocol import SUBPROTOCOL, Start, encode
+
+
+FIRST_WAIT = 0.25
+LONGEST_WAIT = 10.0
+ROUTE = "/v1/stream"
+REFUSALS = {401: "unauthorized", 403: "bad_origin", 404: "not_found"}
+BROKEN = (ConnectionClosed, WebSocketException, OSError, TimeoutError)
+
+
+class _Settings:
+    """Where to connect, with what, and how long to try."""
+
+    def __init__(
+        self,
+        servers: str | Sequence[str],
+        *,
+        token: str | None = None,
+        patience: float = 60.0,
+        **options: Any,
+    ):
+        given = [servers] if isinstance(servers, str) else list(servers)
+        if not given or not all(url.startswith(("ws://", "wss://")) for url in given):
+            raise ValueError(f"a server is ws://host:port or wss://host; got {servers!r}")
+        self._urls = [url if url.endswith(ROUTE) else url.rstrip("/") + ROUTE for url in given]
+        self._token = token or os.environ.get(TOKEN_VARIABLE)
+        self._patience = patience
+        self._turn = 0
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._unsaid: deque[dict[str, Any]] = deque()
+        self._journal = Journal(Start(**options))
+
+    def _next_url(self) -> str:
+        """Another server each time, where there are several."""
+        url = self._urls[self._turn % len(self._urls)]
+        self._turn += 1
+        return url
+
+    @property
+    def _how(self) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        return {
+            "subprotocols": [SUBPROTOCOL],
+            "additional_headers": headers,
+            "compression": None,
+            "open_timeout": 10,
+            "close_timeout": 1,
+        }
+
+    def _waits(self) -> Iterator[float]:
+        """Pauses between attempts: longer each time, never the same for all, until patience is
+        over."""
+        over = time.monotonic() + self._patience
+        wait = FIRST_WAIT
+        while time.monotonic() < over:
+            yield wait * random.uniform(0.5, 1.0)
+            wait = min(2 * wait, LONGEST_WAIT)
+        raise ConnectionError(
+            f"no server has answered for {self._patience:g} seconds: {', '.join(self._urls)}"
+        )
+
+    def _decoded(self, fragment: str | bytes) -> str:
+        """Bytes are UTF-8; a character that is cut in two waits for its other half."""
+        return fragment if isinstance(fragment, str) else self._decoder.decode(fragment)
+
+    def _note(self, kind: str, text: str = "") -> None:
+        """What is to be said next, whenever the iterator that says it is read."""
+        self._unsaid.extend(self._journal.say(kind, text))
+
+
+def _check_status(error: InvalidStatus) -> None:
+    """Some refusals will not change by asking again."""
+    status = error.response.status_code
+    if status in REFUSALS:
+        raise ServerError(REFUSALS[status], f"the server answers {status}") from None
+
+
+class Client(_Settings):
+    """One speaker on a server; the methods and the events are those of `TextSession`.
+
+    `servers` is a ws:// address or several, of which any may answer. Options are those of a start:
+    `latency`, `policy`, `k`, `rho`, `options` of the policy, `silence`, `stable`, `pieces`."""
+
+    _socket: ClientConnection | None = None
+
+    def push_word(self, word: str) -> Iterator[TextEvent]:
+        """A whole word, final at once."""
+        self._note("word", word)
+        return self._exchange()
+
+    def push_text(self, fragment: str | bytes) -> Iterator[TextEvent]:
+        """Text cut anywhere; a word is final at the space behind it."""
+        self._note("text", self._decoded(fragment))
+        return self._exchange()
+
+    def push_transcript(self, text: str, *, stable: int | None = None) -> Iterator[TextEvent]:
+        """The whole text so far, of which `stable` texts in a row must agree on a word."""
+        self._note("text", self._journal.transcript(text, stable))
+        return self._exchange()
+
+    def flush(self) -> Iterator[TextEvent]:
+        """The sentence ends here: everything that is still owed."""
+        self._note("flush")
+        return self._exchange()
+
+    def poll(self) -> Iterator[TextEvent]:
+        """What the server has said by itself, because nothing was said for long."""
+        with suppress(TimeoutError, *BROKEN):
+            while self._socket is not None:
+                yield from self._hear(self._socket, timeout=0)
+
+    def stream(
+        self, source: str | Iterable[str], *, fragments: bool = False
+    ) -> Iterator[TextEvent]:
+        """Translate words as they arrive from an iterator; with `fragments`, text cut anywhere."""
+        text = isinstance(source, str) or fragments
+        with self:
+            for item in [source] if isinstance(source, str) else source:
+                yield from self.push_text(item) if text else self.push_word(item)
+            yield from self.flush()
+
+    def close(self) -> None:
+        """Leave. Closing twice is fine."""
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            socket.close()
+
+    def _exchange(self) -> Iterator[TextEvent]:
+        """Send, and tell what comes back until all of it is done, over as many servers as it
+        takes."""
+        waits = self._waits()
+        while self._unsaid or not self._journal.settled:
+            try:
+                if self._socket is None:
+                    self._connect()
+                while self._unsaid and self._journal.has_room(self._unsaid[0]):
+                    self._say(self._unsaid.popleft())
+                if not self._journal.settled:
+                    yield from self._hear(self._live)
+                continue
+            except InvalidStatus as error:
+                _check_status(error)
+            except BROKEN:
+                pass
+            self._drop()
+            time.sleep(next(waits))
+
+    def _connect(self) -> None:
+        self._socket = connect(self._next_url(), **self._how).__enter__()
+        self._socket.send(encode(self._journal.start()))
+        while not self._journal.started:
+            self._journal.hear(json.loads(self._socket.recv(timeout=10)))
+        self._unsaid = deque(self._journal.again())
+
+    @property
+    def _live(self) -> ClientConnection:
+        if self._socket is None:
+            raise ConnectionError("not connected")
+        return self._socket
+
+    def _say(self, message: dict[str, Any]) -> None:
+        time.sleep(self._journal.pause(message))
+        self._live.send(encode(self._journal.stamped(message)))
+
+    def _hear(self, socket: ClientConnection, timeout: float | None = 60.0) -> Iterator[TextEvent]:
+        events = self._journal.hear(json.loads(socket.recv(timeout=timeout)))
+        if (nod := self._journal.nod()) is not None:
+            with suppress(*BROKEN):  # the next recv says so too
+                socket.send(encode(nod))
+        yield from events
+
+    def _drop(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            with suppress(*BROKEN):
+                socket.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class AsyncClient(_Settings):
+    """`Client` for asynchronous code: the same methods, as asynchronous iterators."""
+
+    _socket: AsyncConnection | None = None
+
+    def push_word(self, word: str) -> AsyncIterator[TextEvent]:
+        self._note("word", word)
+        return self._exchange()
+
+    def push_text(self, fragment: str | bytes) -> AsyncIterator[TextEvent]:
+        self._note("text", self._decoded(fragment))
+        return self._exchange()
+
+    def push_transcript(self, text: str, *, stable: int | None = None) -> AsyncIterator[TextEvent]:
+        self._note("text", self._journal.transcript(text, stable))
+        return self._exchange()
+
+    def flush(self) -> AsyncIterator[TextEvent]:
+        self._note("flush")
+        return self._exchange()
+
+    async def stream(
+        self, source: str | Iterable[str] | AsyncIterable[str], *, fragments: bool = False
+    ) -> AsyncIterator[TextEvent]:
+        """Translate words as they arrive from an iterator, asynchronous or not."""
+        from ..sessions import as_async
+
+        text = isinstance(source, str) or fragments
+        async with self:
+            async for item in as_async([source] if isinstance(source, str) else source):
+                async for event in self.push_text(item) if text else self.push_word(item):
+                    yield event
+            async for event in self.flush():
+                yield event
+
+    async def close(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            await socket.close()
+
+    async def _exchange(self) -> AsyncIterator[TextEvent]:
+        waits = self._waits()
+        while self._unsaid or not self._journal.settled:
+            try:
+                if self._socket is None:
+                    await self._connect()
+                while self._unsaid and self._journal.has_room(self._unsaid[0]):
+                    await self._say(self._unsaid.popleft())
+                if not self._journal.settled:
+                    for event in await self._hear():
+                        yield event
+                continue
+            except InvalidStatus as error:
+                _check_status(error)
+            except BROKEN:
+                pass
+            await self._drop()
+            await asyncio.sleep(next(waits))
+
+    async def _connect(self) -> None:
+        self._socket = await async_connect(self._next_url(), **self._how)
+        await self._socket.send(encode(self._journal.start()))
+        while not self._journal.started:
+            self._journal.hear(json.loads(await self._recv(10.0)))
+        self._unsaid = deque(self._journal.again())
+
+    async def _say(self, message: dict[str, Any]) -> None:
+        await asyncio.sleep(self._journal.pause(message))
+        if self._socket is None:
+            raise ConnectionError("not connected")
+        await self._socket.send(encode(self._journal.stamped(message)))
+
+    async def _hear(self) -> list[TextEvent]:
+        events = self._journal.hear(json.loads(await self._recv(60.0)))
+        if self._socket is not None and (nod := self._journal.nod()) is not None:
+            with suppress(*BROKEN):
+                await self._socket.send(encode(nod))
+        return events
+
+    async def _recv(self, timeout: float) -> str | bytes:
+        if self._socket is None:
+            raise ConnectionError("not connected")
+        async with asyncio.timeout(timeout):
+            return await self._socket.recv()
+
+    async def _drop(self) -> None:
+        socket, self._socket = self._socket, None
+        if socket is not None:
+            with suppress(*BROKEN):
+                await socket.close()
+
+    async def __aenter__(self) -> "AsyncClient":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()

@@ -1,0 +1,227 @@
+"""The engine: one thread that owns the models, the tokenizer and the lanes, and translates for all
+streams at once.
+
+Words wake it, and it takes whatever waits by then: nothing waits for a batch to fill. Knows streams
+and the loop; not sockets, nor JSON."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ..loop import Loop
+from .protocol import Flush, ProtocolError, Say, Start
+from .streams import Report, Stream
+
+
+if TYPE_CHECKING:
+    from ..decoding_rules import DecodingRules
+    from ..generation import AdaptiveWaitKGenerator
+    from ..lanes import Lanes
+    from ..loop import LiveSentence, _Asked
+
+
+HEARTBEAT = 1.0
+"""Seconds after which an engine that has nothing to do shows that it is alive."""
+KEPT_BYTES = 64 << 20
+"""Memory of lanes that an engine without open sentences holds on to."""
+
+PATIENCE = 1
+"""Steps that the rest of a sentence may wait for speakers who go on: nearly none, because somebody
+waits for it. At 32 busy streams this made p95 a third of what it was, and took no more computing
+than waiting until more sentences can be ended together."""
+
+Deliver = Callable[[list[tuple["Ticket", Report]]], None]
+
+
+@dataclass(eq=False, frozen=True)
+class Ticket:
+    """A stream as the rest of the process knows it: how it began, and who is told of it."""
+
+    start: Start
+    report: Callable[[Report], None]
+
+
+class Engine:
+    """Open streams, feed them, close them, from any thread; reports come from the engine's own, all
+    of a step in one call of `deliver`."""
+
+    def __init__(self, load: "Callable[[], AdaptiveWaitKGenerator]", deliver: Deliver):
+        self._load = load
+        self._deliver = deliver
+        self._commands: deque[Callable[[], None]] = deque()
+        self._wake = threading.Event()
+        self._streams: dict[Ticket, Stream] = {}
+        self._owners: dict[LiveSentence, Ticket] = {}
+        self._reports: list[tuple[Ticket, Report]] = []
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
+        self.heartbeat = time.monotonic()
+        self.nbytes = 0
+        self.rows = 0
+        self.failure: BaseException | None = None
+        self.generator: AdaptiveWaitKGenerator | None = None
+        self.on_call: Callable[[str, float, int], None] = lambda models, seconds, rows: None
+
+    def begin(self) -> None:
+        """Start the thread, which first loads the models."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End the thread after the step it is in."""
+        self._stopped = True
+        self._wake.set()
+        self._thread.join(timeout)
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def open(self, ticket: Ticket) -> None:
+        """The first report says whether it could be done."""
+        self._tell(lambda: self._open(ticket))
+
+    def feed(self, ticket: Ticket, message: Say | Flush) -> None:
+        self._tell(lambda: self._streams[ticket].feed(message) if ticket in self._streams else None)
+
+    def close(self, ticket: Ticket) -> None:
+        """No report comes after this was heard; closing twice is fine."""
+        self._tell(lambda: self._close(ticket))
+
+    def _tell(self, command: Callable[[], None]) -> None:
+        self._commands.append(command)
+        self._wake.set()
+
+    def _run(self) -> None:
+        try:
+            self.generator = generator = self._load()
+            self._rules = generator.decoding_rules(**generator.for_text())
+            self._loop = self._new_loop()
+            self._deliver([])
+            while not self._stopped:
+                self._round()
+        except BaseException as error:
+            self.failure = error
+            self._deliver([])
+
+    def _round(self) -> None:
+        self.heartbeat = time.monotonic()
+        if not self._has_work():
+            self._wake.wait(self._until_silence(self.heartbeat))
+            self._wake.clear()
+            self.heartbeat = time.monotonic()
+        while self._commands:
+            self._commands.popleft()()
+        self._end_silences()
+        for ticket, stream in list(self._streams.items()):
+            if stream.has_work and not (stream.sentence and stream.sentence in self._loop):
+                self._guarded(ticket, partial(self._advance, ticket, stream))
+        self._step()
+        self._hand_over()
+
+    def _has_work(self) -> bool:
+        return bool(self._commands) or any(stream.has_work for stream in self._streams.values())
+
+    def _until_silence(self, now: float) -> float:
+        waits = [s.silent_at - now for s in self._streams.values() if s.silent_at is not None]
+        return max(0.0, min([HEARTBEAT, *waits]))
+
+    def _end_silences(self) -> None:
+        now = time.monotonic()
+        for ticket, stream in list(self._streams.items()):
+            if stream.silent_at is not None and now >= stream.silent_at and not stream.has_work:
+                self._guarded(ticket, stream.fall_silent)
+
+    def _advance(self, ticket: Ticket, stream: Stream) -> None:
+        stream.advance(self._loop)
+        self._disown(ticket)
+        if stream.sentence is not None:
+            self._owners[stream.sentence] = ticket
+
+    def _disown(self, ticket: Ticket) -> None:
+        """Forget a stream's sentences. One that was finished is no longer the stream's own to name,
+        so they are found by the stream."""
+        self._owners = {own: of for own, of in self._owners.items() if of is not ticket}
+
+    def _step(self) -> None:
+        if self._loop.idle:
+            return
+        happened = self._loop.step()
+        for sentence, event in happened:
+            ticket = self._owners.get(sentence)
+            if ticket is not None:
+                self._guarded(ticket, partial(self._streams[ticket].take, event))
+        for stream in self._streams.values():
+            stream.tell()
+
+    def _hand_over(self) -> None:
+        self._give_back()
+        self.nbytes = self._loop.lanes.nbytes
+        self.rows = len(self._owners)
+        if self._reports:
+            reports, self._reports = self._reports, []
+            self._deliver(reports)
+
+    def _give_back(self) -> None:
+        """Stores grow with the streams and do not shrink: where no sentence is open, begin with new
+        ones."""
+        if self._loop.lanes.nbytes > KEPT_BYTES and not any(
+            stream.sentence is not None for stream in self._streams.values()
+        ):
+            self._loop = self._new_loop()
+
+    def _new_loop(self) -> Loop:
+        assert self.generator is not None
+        return _Timed(self.generator.lanes(), self._rules, self.on_call)
+
+    def _open(self, ticket: Ticket) -> None:
+        assert self.generator is not None
+        try:
+            self._streams[ticket] = Stream(
+                self.generator,
+                self._rules,
+                ticket.start,
+                lambda report: self._reports.append((ticket, report)),
+            )
+        except ValueError as error:
+            self._reports.append((ticket, _failed(ProtocolError("bad_start", str(error)))))
+        else:
+            self._reports.append((ticket, Report(0, False)))
+
+    def _close(self, ticket: Ticket) -> None:
+        stream = self._streams.pop(ticket, None)
+        if stream is None:
+            return
+        self._disown(ticket)
+        stream.leave(self._loop)
+
+    def _guarded(self, ticket: Ticket, act: Callable[[], None]) -> None:
+        """An error ends the stream that made it, and no other."""
+        try:
+            act()
+        except Exception as error:
+            self._reports.append((ticket, _failed(error)))
+            self._close(ticket)
+
+
+class _Timed(Loop):
+    """The loop, which also says how long each call of the models took, and for how many rows."""
+
+    def __init__(
+        self, lanes: "Lanes", rules: "DecodingRules", on_call: Callable[[str, float, int], None]
+    ):
+        super().__init__(lanes, rules, PATIENCE)
+        self._on_call = on_call
+
+    def _predict(self, group: "list[_Asked]") -> None:
+        began = time.monotonic()
+        super()._predict(group)
+        models = "+".join(str(model) for model in group[0].question.models)
+        self._on_call(models, time.monotonic() - began, len(group))
+
+
+def _failed(error: Exception) -> Report:
+    return Report(0, True, error=error)
