@@ -1,4 +1,5 @@
-"""A set of tiny models with random weights and a tokenizer of words and parts of words: it takes text and gives text.
+"""A set of tiny models with random weights and a tokenizer of words and parts of words: it takes
+text and gives text.
 
 What it says means nothing, but it says it word by word, at once, and always the same.
 """
@@ -14,9 +15,16 @@ from tests.tiny import TALKATIVE, tiny_model
 from training.tokenizer import SMALLEST_VOCABULARY, TokenizerOptions, train_tokenizer
 
 
-TEXT = "Das Haus am 3. Mai ist alt. Wir haben das kleine Boot heute nicht verkauft! Und die Katze läuft"
+TEXT = (
+    "Das Haus am 3. Mai ist alt. Wir haben das kleine Boot heute nicht verkauft! "
+    "Und die Katze läuft"
+)
 """Three sentences; the last has no full stop."""
-SENTENCES = ["Das Haus am 3. Mai ist alt.", "Wir haben das kleine Boot heute nicht verkauft!", "Und die Katze läuft"]
+SENTENCES = [
+    "Das Haus am 3. Mai ist alt.",
+    "Wir haben das kleine Boot heute nicht verkauft!",
+    "Und die Katze läuft",
+]
 
 
 @cache
@@ -24,8 +32,11 @@ def babble_tokenizer() -> PreTrainedTokenizerBase:
     return train_tokenizer([TEXT] * 3, TokenizerOptions(vocab_size=SMALLEST_VOCABULARY + 60))
 
 
-def babbler(ks: tuple[int, ...] = (1, 3), dtype: torch.dtype = torch.float32) -> AdaptiveWaitKGenerator:
-    """Reads more than it writes at times, and at times not: its thresholds lie among its probabilities."""
+def babbler(
+    ks: tuple[int, ...] = (1, 3), dtype: torch.dtype = torch.float32
+) -> AdaptiveWaitKGenerator:
+    """Reads more than it writes at times, and at times not: its thresholds lie among its
+    probabilities."""
     tokenizer = babble_tokenizer()
     ids = {
         "vocab_size": len(tokenizer),

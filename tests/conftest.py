@@ -12,6 +12,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
+def pytest_runtest_setup(item):
+    """Where torch itself dies of a precision, the tests that use it are skipped, by name."""
+    from hf_simultaneous.cli import probe
+
+    for mark in item.iter_markers("precision"):
+        found = probe.probe(*mark.args)
+        if not found.survived:
+            pytest.skip(f"{item.name}: {found}")
+
+
 @pytest.fixture
 def no_gradients():
     """Unless a test asks for them with `@torch.enable_grad()`."""
@@ -55,5 +65,9 @@ def tokenizer():
     names = ["<pad>", "<s>", "</s>", *(f"w{number}" for number in range(3, VOCABULARY))]
     backend = Tokenizer(models.WordLevel({name: index for index, name in enumerate(names)}))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    backend.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 2)])
-    return PreTrainedTokenizerFast(tokenizer_object=backend, pad_token="<pad>", bos_token="<s>", eos_token="</s>")
+    backend.post_processor = processors.TemplateProcessing(
+        single="$A </s>", special_tokens=[("</s>", 2)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="<pad>", bos_token="<s>", eos_token="</s>"
+    )

@@ -1,8 +1,9 @@
-"""A hub of our own on loopback: `python tests/hub_server.py` prints its address and serves until its input ends.
+"""A hub of our own on loopback: `python tests/hub_server.py` prints its address and serves until
+its input ends.
 
-Speaks as much of the hub's language as huggingface_hub uses to create, upload, list and download. Repositories are
-kept in memory, every commit whole. Under `/test/` it tells a test what it was sent, and cuts the next commit short.
-"""
+Speaks as much of the hub's language as huggingface_hub uses to create, upload, list and download.
+Repositories are kept in memory, every commit whole. Under `/test/` it tells a test what it was
+sent, and cuts the next commit short."""
 
 import base64
 import hashlib
@@ -35,7 +36,9 @@ class Repo:
     def commit(self, files: Files) -> str:
         self.sent.append({path: len(content) for path, content in files.items()})
         whole = {**self.commits[-1][1], **files}
-        sha = hashlib.sha1(json.dumps([len(self.commits), *sorted((p, oid(c)) for p, c in whole.items())]).encode())
+        sha = hashlib.sha1(
+            json.dumps([len(self.commits), *sorted((p, oid(c)) for p, c in whole.items())]).encode()
+        )
         self.commits.append((sha.hexdigest(), whole))
         return sha.hexdigest()
 
@@ -67,14 +70,21 @@ class Hub(BaseHTTPRequestHandler):
             return self.fail(401, None)
         if path == "/api/repos/create":
             return self.create(json.loads(body))
-        kind, name, verb = re.fullmatch(r"/api/(\w+)/([^/]+/[^/]+)/(preupload|commit)/main", path).groups()
+        kind, name, verb = re.fullmatch(
+            r"/api/(\w+)/([^/]+/[^/]+)/(preupload|commit)/main", path
+        ).groups()
         repo = self.repos.get(f"{kind}/{name}")
         if repo is None:
             return self.fail(404, "RepoNotFound")
-        return self.preupload(repo, json.loads(body)) if verb == "preupload" else self.commit(repo, name, body)
+        return (
+            self.preupload(repo, json.loads(body))
+            if verb == "preupload"
+            else self.commit(repo, name, body)
+        )
 
     def validate(self, card: str) -> None:
-        """As much as can be told without YAML: there is metadata, and no value that the hub is known to refuse."""
+        """As much as can be told without YAML: there is metadata, and no value that the hub is
+        known to refuse."""
         metadata = re.match(r"---\n(.*?)\n---\n", card, re.DOTALL)
         bad = [] if metadata else ["metadata is missing"]
         licence = re.search(r"^license: *(.*)$", metadata[1], re.MULTILINE) if metadata else None
@@ -92,11 +102,16 @@ class Hub(BaseHTTPRequestHandler):
         if not exists:
             private = bool(wanted.get("private") or wanted.get("visibility") == "private")
             self.repos[f"{kind}s/{name}"] = Repo(private, wanted.get("sdk"))
-        return self.answer({"url": f"http://{self.headers['Host']}/{prefix}{name}"}, status=409 if exists else 200)
+        return self.answer(
+            {"url": f"http://{self.headers['Host']}/{prefix}{name}"}, status=409 if exists else 200
+        )
 
     def preupload(self, repo: Repo, wanted: dict[str, Any]) -> None:
         have = repo.commits[-1][1]
-        answers = [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in wanted["files"]]
+        answers = [
+            {"path": f["path"], "uploadMode": "regular", "shouldIgnore": False}
+            for f in wanted["files"]
+        ]
         for answer in answers:
             answer["oid"] = oid(have[answer["path"]]) if answer["path"] in have else None
         self.answer({"files": answers})
@@ -108,7 +123,9 @@ class Hub(BaseHTTPRequestHandler):
             if entry["key"] == "file":
                 files[entry["value"]["path"]] = base64.b64decode(entry["value"]["content"])
         sha = repo.commit(files)
-        self.answer({"commitUrl": f"http://{self.headers['Host']}/{name}/commit/{sha}", "commitOid": sha})
+        self.answer(
+            {"commitUrl": f"http://{self.headers['Host']}/{name}/commit/{sha}", "commitOid": sha}
+        )
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -117,9 +134,14 @@ class Hub(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         if path == "/test/repos":
             return self.answer(
-                {name: vars(r) | {"commits": [c[0] for c in r.commits]} for name, r in self.repos.items()}
+                {
+                    name: vars(r) | {"commits": [c[0] for c in r.commits]}
+                    for name, r in self.repos.items()
+                }
             )
-        asked = re.fullmatch(r"/api/(\w+)/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+)(?:/(.*))?)?", path)
+        asked = re.fullmatch(
+            r"/api/(\w+)/([^/]+/[^/]+)(?:/(revision|tree)/([^/]+)(?:/(.*))?)?", path
+        )
         if asked:
             kind, name, verb, revision, below = asked.groups()
             return self.describe(f"{kind}/{name}", verb, revision or "main", below)
@@ -136,12 +158,20 @@ class Hub(BaseHTTPRequestHandler):
         if verb != "tree":
             siblings = [{"rfilename": path} for path in files]
             private = self.repos[name].private
-            about = {"id": name.split("/", 1)[1], "sha": sha, "siblings": siblings, "tags": [], "private": private}
+            about = {
+                "id": name.split("/", 1)[1],
+                "sha": sha,
+                "siblings": siblings,
+                "tags": [],
+                "private": private,
+            }
             return self.answer(about)
         inside = {path: files[path] for path in files if not below or path.startswith(f"{below}/")}
         if not inside:
             return self.fail(404, "EntryNotFound")
-        rows = [{"type": "file", "path": p, "size": len(c), "oid": oid(c)} for p, c in inside.items()]
+        rows = [
+            {"type": "file", "path": p, "size": len(c), "oid": oid(c)} for p, c in inside.items()
+        ]
         return self.answer(rows)
 
     def resolve(self, name: str, revision: str, path: str) -> None:
@@ -151,20 +181,30 @@ class Hub(BaseHTTPRequestHandler):
         sha, files = found
         if path not in files:
             return self.fail(404, "EntryNotFound", sha)
-        return self.answer(files[path], headers={"ETag": f'"{oid(files[path])}"', "X-Repo-Commit": sha})
+        return self.answer(
+            files[path], headers={"ETag": f'"{oid(files[path])}"', "X-Repo-Commit": sha}
+        )
 
     def find(self, name: str, revision: str) -> tuple[str, Files] | None:
         repo = self.repos.get(name)
-        hidden = repo is None or (repo.private and self.headers.get("Authorization") != f"Bearer {TOKEN}")
+        hidden = repo is None or (
+            repo.private and self.headers.get("Authorization") != f"Bearer {TOKEN}"
+        )
         found = None if hidden else repo.at(revision)
         if found is None:
             self.fail(401 if hidden else 404, "RepoNotFound" if hidden else "RevisionNotFound")
         return found
 
     def fail(self, status: int, code: str | None, sha: str = "") -> None:
-        self.answer({"error": code or "no"}, status, {"X-Error-Code": code, "X-Repo-Commit": sha} if code else {})
+        self.answer(
+            {"error": code or "no"},
+            status,
+            {"X-Error-Code": code, "X-Repo-Commit": sha} if code else {},
+        )
 
-    def answer(self, content: Any, status: int = 200, headers: dict[str, str] | None = None) -> None:
+    def answer(
+        self, content: Any, status: int = 200, headers: dict[str, str] | None = None
+    ) -> None:
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
         for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():

@@ -1,4 +1,5 @@
-"""The values policies speak in: equality, immutability, what a state derives and what is refused."""
+"""The values policies speak in: equality, immutability, what a state derives and what is
+refused."""
 
 import dataclasses
 import pickle
@@ -18,7 +19,9 @@ def test_actions_are_values():
     assert pickle.loads(pickle.dumps([Read(), Write(5, 2)])) == [Read(), Write(5, 2)]
 
 
-@pytest.mark.parametrize(("value", "name"), [(Write(1), "token"), (Prediction(1, 0.5), "probability")])
+@pytest.mark.parametrize(
+    ("value", "name"), [(Write(1), "token"), (Prediction(1, 0.5), "probability")]
+)
 def test_values_are_frozen(value, name):
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(value, name, 7)
@@ -42,12 +45,47 @@ def test_a_prediction_is_compared_and_shown_without_its_distribution():
     assert "distribution" not in repr(Prediction(1, 0.5, [0.5, 0.5]))
 
 
+def test_the_focus_is_the_token_looked_at_most():
+    assert Prediction(1, 0.5, attention=(0.2, 0.5, 0.3)).focus == 1
+    assert Prediction(1, 0.5, attention=(0.4, 0.4)).focus == 0
+    assert Prediction(1, 0.5, attention=(0.4, 0.6)) == Prediction(1, 0.5)
+
+
+@pytest.mark.parametrize("attention", [None, ()])
+def test_a_prediction_nobody_asked_the_attention_of_has_no_focus(attention):
+    with pytest.raises(ValueError, match=r"no attention .*predict\(\.\.\., attention=layer\)"):
+        Prediction(1, 0.5, attention=attention).focus  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "distance"),
+    [
+        ([0.5, 0.5], [0.5, 0.5], 0.0),
+        ([1, 0], [0, 1], 1.0),
+        ([1, 0], [0.5, 0.5], 1 - 0.5**0.5),
+        ([0.6, 0.8, 0], [0.6, 0, 0.8], 1 - 0.36),
+    ],
+)
+def test_the_distance_between_distributions(one, other, distance):
+    torch = pytest.importorskip("torch")
+    here, there = Prediction(0, 0.5, one), Prediction(0, 0.5, other)
+    assert here.distance(there) == there.distance(here) == pytest.approx(distance)
+    tensors = [Prediction(0, 0.5, torch.tensor(row, dtype=torch.float64)) for row in (one, other)]
+    assert tensors[0].distance(tensors[1]) == pytest.approx(distance)
+    assert here.distance(here) >= 0
+
+
+def test_a_distance_needs_both_distributions():
+    with pytest.raises(ValueError, match="one of them was not kept"):
+        Prediction(0, 0.5, [0.5, 0.5]).distance(Prediction(0, 0.5))
+
+
 def test_two_states_share_nothing():
     one, other = State(), State()
     one.source.append(4)
     one.target.append(5)
     assert other.source == other.target == []
-    assert (other.ended, other.catchup, other.context) == (False, None, 0)
+    assert (other.source_ended, other.catchup, other.context) == (False, None, 0)
 
 
 @pytest.mark.parametrize("catchup", [None, 1, 6])

@@ -1,8 +1,9 @@
-"""The paper's Algorithm 1 on models that were trained for it: waiting where it pays, and only there.
+"""The paper's Algorithm 1 on models that were trained for it: waiting where it pays, and only
+there.
 
-The language: most words are translated as they are; an ambiguous one means one of two things, and which is told by the
-word after the next. Wait-1 has to guess and wait-3 is always late; a policy that knows when it is unsure is neither.
-"""
+The language: most words are translated as they are; an ambiguous one means one of two things, and
+which is told by the word after the next. Wait-1 has to guess and wait-3 is always late; a policy
+that knows when it is unsure is neither."""
 
 import copy
 import random
@@ -15,6 +16,7 @@ from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousMTModel
 from hf_simultaneous.actions import Policy
 from hf_simultaneous.metrics import Sentence, corpus_latency
 from hf_simultaneous.policies import Adaptive, WaitK
+from hf_simultaneous.schedule import FULL
 from tests.reference import padded
 from tests.tiny import EOS, tiny_config
 
@@ -26,7 +28,9 @@ KS = (1, 2, 3)
 
 
 def pair(rng: random.Random) -> tuple[list[int], list[int]]:
-    source = [rng.choice(AMBIGUOUS if rng.random() < 0.35 else PLAIN) for _ in range(rng.randint(4, 9))]
+    source = [
+        rng.choice(AMBIGUOUS if rng.random() < 0.35 else PLAIN) for _ in range(rng.randint(4, 9))
+    ]
     target = [
         13 + 2 * (word - 11) + (later > 6) if word in AMBIGUOUS else word
         for word, later in zip(source, [*source[2:], 0, 0], strict=True)
@@ -34,10 +38,14 @@ def pair(rng: random.Random) -> tuple[list[int], list[int]]:
     return [*source, EOS], [*target, EOS]
 
 
-def train(model: SimultaneousMTModel, steps: int, rate: float, ks: tuple[int, ...], seed: int) -> SimultaneousMTModel:
+def train(
+    model: SimultaneousMTModel, steps: int, rate: float, ks: tuple[int, ...], seed: int
+) -> SimultaneousMTModel:
     rng, model = random.Random(seed), copy.deepcopy(model).train()
     optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=steps, pct_start=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, rate, total_steps=steps, pct_start=0.1
+    )
     for _ in range(steps):
         sources, targets = zip(*(pair(rng) for _ in range(64)), strict=True)
         labels = padded(targets)
@@ -72,7 +80,7 @@ def models():
         dropout=0.0,
     )
     common = train(SimultaneousMTModel(config), 300, 0.005, KS, seed=0)
-    return {None: common, **{k: train(common, 60, 0.0017, (k,), seed=k) for k in KS}}
+    return {FULL: common, **{k: train(common, 60, 0.0017, (k,), seed=k) for k in KS}}
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,12 @@ def measure(generator: AdaptiveWaitKGenerator, policy: Policy | None = None, **o
     rng = random.Random(99)
     sources, targets = zip(*(pair(rng) for _ in range(200)), strict=True)
     output = generator.generate(
-        sources, policy=policy, max_new_tokens=12, early_stop=False, return_dict_in_generate=True, **options
+        sources,
+        policy=policy,
+        max_new_tokens=12,
+        early_stop=False,
+        return_dict_in_generate=True,
+        **options,
     )
     right = total = 0
     lags = []
@@ -97,8 +110,15 @@ def measure(generator: AdaptiveWaitKGenerator, policy: Policy | None = None, **o
         found = output.sequences[index, 1 : len(target) + 1].tolist()
         right += sum(one == other for one, other in zip(found, target, strict=False))
         total += len(target)
-        lags += zip(source, (d - t for t, d in enumerate(output.delays[index]) if d < len(source) - 1), strict=False)
-    sentences = [Sentence(delays, len(source) - 1) for delays, source in zip(output.delays, sources, strict=True)]
+        lags += zip(
+            source,
+            (d - t for t, d in enumerate(output.delays[index]) if d < len(source) - 1),
+            strict=False,
+        )
+    sentences = [
+        Sentence(delays, len(source) - 1)
+        for delays, source in zip(output.delays, sources, strict=True)
+    ]
     return Quality(right / total, corpus_latency(sentences).value, tuple(lags))
 
 
@@ -127,7 +147,9 @@ def test_higher_thresholds_wait_longer_and_are_right_more_often(single):
     laggings, accuracies = [point.lagging for point in curve], [point.accuracy for point in curve]
     assert laggings == sorted(laggings)
     assert laggings[-1] > laggings[0] + 1.5
-    assert all(later > earlier - 0.01 for earlier, later in zip(accuracies, accuracies[1:], strict=False))
+    assert all(
+        later > earlier - 0.01 for earlier, later in zip(accuracies, accuracies[1:], strict=False)
+    )
     assert accuracies[-1] > accuracies[0] + 0.07
 
 
@@ -155,7 +177,9 @@ def test_it_waits_at_the_words_that_are_ambiguous(single):
 @pytest.mark.parametrize("ensembles", ["top-3", "all"])
 def test_an_ensemble_is_no_worse_than_guessing(models, fixed, ensembles):
     thresholds = dict.fromkeys(KS, 0.8)
-    together = AdaptiveWaitKGenerator({k: models[k] for k in KS}, thresholds=thresholds, ensembles=ensembles)
+    together = AdaptiveWaitKGenerator(
+        {k: models[k] for k in KS}, thresholds=thresholds, ensembles=ensembles
+    )
     found = measure(together)
     assert found.lagging < fixed[3].lagging - 0.2
     assert found.accuracy > fixed[2].accuracy + 0.03
@@ -163,7 +187,7 @@ def test_an_ensemble_is_no_worse_than_guessing(models, fixed, ensembles):
 
 @pytest.mark.parametrize("history", ["forced", "path"])
 def test_one_model_for_every_k(models, fixed, history):
-    alone = AdaptiveWaitKGenerator(models[None], thresholds=dict.fromkeys(KS, 0.8))
+    alone = AdaptiveWaitKGenerator(models[FULL], thresholds=dict.fromkeys(KS, 0.8))
     found = measure(alone, history=history)
     assert fixed[1].lagging < found.lagging < fixed[3].lagging
     assert found.accuracy > measure(alone, WaitK(1)).accuracy + 0.015

@@ -1,9 +1,8 @@
-"""The import law: policies never import tensors, models never import policies, and they meet only in `generation`.
+"""The tree keeps the law of `law.py`, and a tree that breaks it is caught: policies never import
+tensors, models never import policies, they meet only in `generation`, and what travels with a
+checkpoint imports its siblings only."""
 
-Reads the imports out of the source, so a file added later is held to the law without being listed here.
-"""
-
-import ast
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,134 +10,255 @@ from pathlib import Path
 import pytest
 
 import hf_simultaneous
+from tests import law
 
 
 ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "hf_simultaneous"
-MODULES = {path.stem: path for path in sorted(PACKAGE.glob("*.py"))}
-
-PURE = ["schedule", "actions", "policies", "metrics"]
-MODELS = ["configuration_simultaneous", "masks", "modeling_simultaneous", "lanes"]
-TENSORS = {"torch", "transformers", "numpy", "tokenizers", "safetensors"}
-# What decides (policies) and what computes (models): a module may know one side, and only `generation` both.
-DECIDING, COMPUTING, MEETING = {"policies"}, {"masks", "modeling_simultaneous", "lanes"}, {"generation"}
-SLOW_TO_IMPORT = {"gradio", "evaluate", "datasets", "matplotlib", "simuleval", "sacrebleu"}
 
 
-def imports(tree: ast.AST) -> set[str]:
-    """Every module named in an import, relative ones spelled out: `from .x import y` is `hf_simultaneous.x`."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = ".".join(part for part in ("hf_simultaneous" if node.level else "", node.module or "") if part)
-            found |= {f"{base}.{alias.name}" for alias in node.names} if base == "hf_simultaneous" else {base}
-    return found
+@pytest.fixture(scope="module")
+def tree():
+    return law.Tree(ROOT)
 
 
-def top_level(tree: ast.Module) -> ast.Module:
-    """The part of a module that runs when it is imported: no function bodies, nothing for type checkers only."""
-
-    class Prune(ast.NodeTransformer):
-        def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-            return None
-
-        def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-            return None
-
-        def visit_If(self, node: ast.If) -> ast.AST | None:
-            return None if "TYPE_CHECKING" in ast.unparse(node.test) else self.generic_visit(node)
-
-    return Prune().visit(tree)
+@pytest.mark.parametrize("check", law.LAW, ids=lambda check: check.__name__)
+def test_the_tree_keeps_the_law(tree, check):
+    assert check(tree) == []
 
 
-def parsed(module: str) -> ast.Module:
-    if module not in MODULES:
-        pytest.skip(f"{module}.py is not written yet")
-    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+def test_every_file_is_read(tree):
+    modules = {"schedule", "generation", "evaluation", "evaluation.corpus", "cli.commands"}
+    assert modules <= set(tree.package)
+    assert {"trainer", "options"} <= set(tree.training)
+    assert len(tree.package) == len(list((ROOT / "hf_simultaneous").rglob("*.py")))
 
 
-def ours(module: str) -> set[str]:
-    """The modules of this package that `module` imports, anywhere in the file."""
-    inside = {name.split(".")[1] for name in imports(parsed(module)) if name.startswith("hf_simultaneous.")}
-    return {hf_simultaneous._EXPORTS.get(name, name) for name in inside}
+def test_the_lists_of_what_travels_are_those_of_the_package(tree):
+    from hf_simultaneous import sets
+
+    assert tree.travelling == sets.PIPELINE_CODE
+    assert tree.travelling_alone == sets.CODE
+    assert tree.exports == hf_simultaneous._EXPORTS
 
 
-def others(tree: ast.Module) -> set[str]:
-    """The first names of everything imported from elsewhere."""
-    return {name.split(".")[0] for name in imports(tree)}
-
-
-def test_the_reader_of_imports_reads_every_form():
-    source = """
+FORMS = """
 import torch.nn as nn, json
 from transformers import AutoModel
 from . import policies
 from .masks import a, b
-from hf_simultaneous.lanes import c
+from .. import sets
+from ..lanes import d
+from hf_simultaneous.generation import c
 from hf_simultaneous import WaitK
+from importlib import import_module as fetch
 if TYPE_CHECKING:
     import numpy
+else:
+    import yaml
+try:
+    import regex
+except ImportError:
+    import re
 def f():
     import gradio
 async def g():
     import evaluate
 class C:
     import datasets
+__import__("safetensors")
+importlib.import_module("hf_simultaneous.cli")
+fetch(".logs", __package__)
+import_module(f"hf_{simultaneous}")
 """
-    always = {"torch.nn", "json", "transformers", "datasets"}
-    package = {f"hf_simultaneous.{name}" for name in ("policies", "masks", "lanes", "WaitK")}
-    assert imports(top_level(ast.parse(source))) == always | package
-    assert imports(ast.parse(source)) == always | package | {"numpy", "gradio", "evaluate"}
 
 
-@pytest.mark.parametrize("module", PURE)
-def test_the_pure_modules_import_no_tensors(module):
-    assert not others(parsed(module)) & TENSORS
-    assert ours(module) <= {*PURE, "version"}
+def test_the_reader_of_imports_reads_every_form(tmp_path):
+    path = tmp_path / "forms.py"
+    path.write_text(FORMS)
+    found = {one.target: one for one in law.read(path, "hf_simultaneous.evaluation")}
+    ours = {"evaluation", "evaluation.masks", "lanes", "generation", "cli", "evaluation.logs"}
+    outside = {"torch.nn", "json", "transformers", "importlib", "numpy", "yaml", "regex", "re"}
+    outside |= {"gradio", "evaluate", "datasets", "safetensors", "?"}
+    assert set(found) == {f"hf_simultaneous.{name}" for name in ours} | outside | {
+        "hf_simultaneous"
+    }
+    assert {name for name, one in found.items() if not one.at_load} == {"gradio", "evaluate"}
+    assert {name for name, one in found.items() if one.typing_only} == {"numpy"}
+    assert {name for name, one in found.items() if one.in_try} == {"regex"}
+    by_name = {"safetensors", "hf_simultaneous.cli", "hf_simultaneous.evaluation.logs", "?"}
+    assert {name for name, one in found.items() if one.by_name} == by_name
 
 
-@pytest.mark.parametrize("module", MODELS)
-def test_models_know_no_policies(module):
-    assert not ours(module) & {"policies", "generation", "text", "pipelines", "evaluation", "calibration"}
+@pytest.fixture
+def copy(tmp_path):
+    """The tree's source, to be changed."""
+    for folder in ("hf_simultaneous", "training"):
+        only_source = shutil.ignore_patterns("builtin", "__pycache__", "configs")
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=only_source)
+    return tmp_path
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_policies_and_models_meet_only_in_generation(module):
-    if module not in MEETING:
-        assert not (ours(module) & DECIDING and ours(module) & COMPUTING), f"{module} knows both sides"
+def add(text, to):
+    return lambda root: (root / to).write_text((root / to).read_text() + f"\n{text}\n")
 
 
-def test_text_is_told_its_tokenizer():
-    assert not others(top_level(parsed("text"))) & (TENSORS | {"sentencepiece"})
-    assert not ours("text") & (DECIDING | COMPUTING | {"generation"})
+def remove(path):
+    return lambda root: (root / path).unlink()
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_nothing_imports_the_command_line(module):
-    assert "cli" not in ours(module)
+PLACE = "hf_simultaneous"
+OFFENCES = {
+    "a module that the law names is gone": (
+        remove(f"{PLACE}/masks.py"),
+        law.names_exist,
+        "masks is named by the law and is not there",
+    ),
+    "a module that is imported is gone": (
+        remove(f"{PLACE}/evaluation/logs.py"),
+        law.names_exist,
+        "evaluation.corpus imports evaluation.logs, which is not there",
+    ),
+    "a module that travels is gone": (
+        remove(f"{PLACE}/custom_generation.py"),
+        law.names_exist,
+        "custom_generation is named by the law and is not there",
+    ),
+    "a policy uses tensors": (
+        add("import torch", f"{PLACE}/policies.py"),
+        law.pure_modules_know_no_tensors,
+        "policies imports torch",
+    ),
+    "a policy uses tensors in a function, by name": (
+        add("def f():\n    __import__('numpy')", f"{PLACE}/policies.py"),
+        law.pure_modules_know_no_tensors,
+        "policies imports numpy",
+    ),
+    "a model knows policies": (
+        add("from .policies import WaitK", f"{PLACE}/masks.py"),
+        law.models_know_no_policies,
+        "masks is of the model and imports policies",
+    ),
+    "a model knows policies, by name": (
+        add(
+            "def f():\n    import_module('hf_simultaneous.policies')",
+            f"{PLACE}/modeling_simultaneous.py",
+        ),
+        law.models_know_no_policies,
+        "modeling_simultaneous is of the model and imports policies",
+    ),
+    "a second meeting place": (
+        add("from ..masks import a\nfrom ..policies import b", f"{PLACE}/sharing/hub.py"),
+        law.they_meet_only_in_generation,
+        "sharing.hub knows both policies and models",
+    ),
+    "text knows tensors": (
+        add("import tokenizers", f"{PLACE}/text.py"),
+        law.text_is_told_its_tokenizer,
+        "text imports tokenizers",
+    ),
+    "text knows the generator": (
+        add("def f():\n    from .generation import a", f"{PLACE}/text.py"),
+        law.text_is_told_its_tokenizer,
+        "text imports generation",
+    ),
+    "a file at the root that nobody decided on": (
+        lambda root: (root / f"{PLACE}/stray.py").write_text(""),
+        law.what_travels_lies_at_the_root,
+        "stray lies at the root: let it travel",
+    ),
+    "what travels enters a room": (
+        add("def f():\n    from .sharing.hub import push", f"{PLACE}/loop.py"),
+        law.what_travels_lies_at_the_root,
+        "loop travels and imports hf_simultaneous.sharing.hub",
+    ),
+    "what travels names the package": (
+        add("from hf_simultaneous.masks import a", f"{PLACE}/lanes.py"),
+        law.what_travels_lies_at_the_root,
+        "lanes travels and imports hf_simultaneous.masks",
+    ),
+    "what travels imports in a form that is not copied": (
+        add("from . import masks", f"{PLACE}/lanes.py"),
+        law.what_travels_lies_at_the_root,
+        "lanes travels and imports hf_simultaneous;",
+    ),
+    "what travels needs what stays": (
+        add("def f():\n    from .metrics import AL", f"{PLACE}/loop.py"),
+        law.what_travels_lies_at_the_root,
+        "loop travels and imports hf_simultaneous.metrics",
+    ),
+    "custom_generate needs what only the pipeline takes": (
+        add("if TYPE_CHECKING:\n    from .text import Word", f"{PLACE}/loop.py"),
+        law.what_travels_lies_at_the_root,
+        "loop travels and imports hf_simultaneous.text;",
+    ),
+    "the door without a try": (
+        add("def f():\n    from hf_simultaneous.sharing.hub import a", f"{PLACE}/generation.py"),
+        law.what_travels_lies_at_the_root,
+        "generation travels and imports hf_simultaneous.sharing.hub",
+    ),
+    "a room enters another": (
+        add("from ..sharing import hub", f"{PLACE}/evaluation/logs.py"),
+        law.rooms_keep_their_doors,
+        "evaluation.logs enters the room sharing (sharing.hub)",
+    ),
+    "the core enters a room, by name": (
+        add("def f():\n    import_module('.evaluation.logs', __package__)", f"{PLACE}/sets.py"),
+        law.rooms_keep_their_doors,
+        "sets enters the room evaluation",
+    ),
+    "somebody imports the command line": (
+        add("from hf_simultaneous.cli import app", "training/data.py"),
+        law.nothing_imports_the_command_line,
+        "training.data imports cli",
+    ),
+    "the command line by name": (
+        add("def f():\n    import_module('hf_simultaneous.cli.doctor')", f"{PLACE}/app/desk.py"),
+        law.nothing_imports_the_command_line,
+        "app.desk imports cli.doctor",
+    ),
+    "the package imports training": (
+        add("def f():\n    from training.data import a", f"{PLACE}/evaluation/corpus.py"),
+        law.the_package_stands_alone,
+        "evaluation.corpus imports training",
+    ),
+    "a module of ours by name": (
+        add("def f():\n    import_module('.masks', __package__)", f"{PLACE}/sessions.py"),
+        law.nothing_is_imported_by_name,
+        "sessions imports hf_simultaneous.masks by name",
+    ),
+    "a name that nobody can read": (
+        add("def f(x):\n    importlib.import_module('hf_' + x)", f"{PLACE}/sessions.py"),
+        law.nothing_is_imported_by_name,
+        "sessions imports ? by name",
+    ),
+    "an extra when the package is loaded": (
+        add("import sacrebleu", f"{PLACE}/evaluation/scores.py"),
+        law.extras_are_imported_where_used,
+        "evaluation.scores imports sacrebleu when it is loaded",
+    ),
+    "a cycle through a function": (
+        add("def f():\n    from .generation import a", f"{PLACE}/sets.py"),
+        law.there_is_no_cycle,
+        "these import one another: generation, loading, sets",
+    ),
+    "a long file": (
+        add("\n" * law.LINES, f"{PLACE}/masks.py"),
+        law.files_are_short,
+        "hf_simultaneous/masks.py has",
+    ),
+}
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_the_package_never_imports_training_or_tests(module):
-    assert not others(parsed(module)) & {"training", "tests", "benchmarks"}
+@pytest.mark.parametrize(("change", "check", "message"), OFFENCES.values(), ids=OFFENCES)
+def test_a_tree_that_breaks_the_law_is_caught(tree, copy, change, check, message):
+    assert not any(message in offence for offence in check(tree))
+    change(copy)
+    offences = check(law.Tree(copy))
+    assert any(message in offence for offence in offences), offences
 
 
-@pytest.mark.parametrize("module", sorted(set(MODULES) - {"app", "plots", "simuleval_agent"}))
-def test_what_only_an_extra_needs_is_imported_where_it_is_used(module):
-    assert not others(top_level(parsed(module))) & SLOW_TO_IMPORT
-
-
-def test_there_is_no_cycle_among_top_level_imports():
-    graph = {}
-    for module in MODULES:
-        names = imports(top_level(parsed(module)))
-        graph[module] = {name.split(".")[1] for name in names if name.startswith("hf_simultaneous.")} & set(MODULES)
-    while graph:
-        free = {module for module, needs in graph.items() if not needs & set(graph)}
-        assert free, f"these import one another: {sorted(graph)}"
-        graph = {module: needs for module, needs in graph.items() if module not in free}
+def test_there_is_an_offence_for_every_check():
+    assert {check for _, check, _ in OFFENCES.values()} == set(law.LAW)
 
 
 BLOCKED = f"""
@@ -146,7 +266,7 @@ import sys
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {sorted(TENSORS)!r}:
+        if name.split(".")[0] in {sorted(law.TENSORS)!r}:
             raise ImportError(name + " is blocked")
 
 sys.meta_path.insert(0, Blocked())
@@ -172,12 +292,13 @@ assert hf_simultaneous.__version__ and "WaitK" in dir(hf_simultaneous)
 
 
 def run_blocked(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", BLOCKED + code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    return subprocess.run(
+        [sys.executable, "-c", BLOCKED + code], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
 
 
-@pytest.mark.parametrize("module", PURE)
+@pytest.mark.parametrize("module", law.PURE)
 def test_the_pure_modules_import_without_torch_and_transformers(module):
-    parsed(module)
     result = run_blocked(f"import hf_simultaneous.{module}")
     assert result.returncode == 0, result.stderr
 
@@ -193,6 +314,6 @@ def test_a_module_that_needs_torch_fails_when_it_is_blocked():
     assert "torch is blocked" in result.stderr
 
 
-def test_an_unknown_name_is_no_export():
+def test_an_unknown_name_is_not_an_export():
     with pytest.raises(AttributeError, match="'hf_simultaneous' has no attribute 'WaitForGodot'"):
         hf_simultaneous.WaitForGodot  # noqa: B018

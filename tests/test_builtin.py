@@ -1,4 +1,5 @@
-"""The German-English set in the package: small enough, loads by no name, and says something sensible."""
+"""The German-English set in the package: small enough, loads by no name, and says something
+sensible."""
 
 import statistics
 
@@ -6,7 +7,8 @@ import pytest
 from transformers import pipeline
 
 from hf_simultaneous import Adaptive, AdaptiveWaitKGenerator, FullSentence, TextSession
-from hf_simultaneous.doctor import BUILTIN, describe_set
+from hf_simultaneous.cli.doctor import describe_set
+from hf_simultaneous.sets import BUILTIN
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +18,9 @@ def generator():
 
 def translated(generator, text, **policy):
     with TextSession(generator, **policy) as session:
-        return " ".join(event.text for event in session.stream(text.split()) if event.action == "WRITE")
+        return " ".join(
+            event.text for event in session.stream(text.split()) if event.action == "WRITE"
+        )
 
 
 def test_all_weights_together_fit_into_16_mebibytes():
@@ -27,7 +31,9 @@ def test_no_code_and_no_local_path_is_shipped():
     files = [path for path in BUILTIN.rglob("*") if path.is_file()]
     assert {path.suffix for path in files} <= {".json", ".safetensors", ".md"}
     for path in files:
-        if path.suffix == ".json" and path.name != "tokenizer.json":  # whose tokens may look like anything
+        if (
+            path.suffix == ".json" and path.name != "tokenizer.json"
+        ):  # whose tokens may look like anything
             text = path.read_text(encoding="utf-8")
             assert '"/' not in text, path
             assert "../" not in text, path
@@ -43,7 +49,7 @@ def test_the_card_names_the_data_and_its_licence():
     ("german", "english"),
     [
         ("Ich bin müde.", "I'm tired."),
-        ("Wo ist der Bahnhof?", "Where's the station?"),
+        ("Wo ist der Bahnhof?", "Where is the station?"),
         ("Ich habe Hunger.", "I'm hungry."),
     ],
 )
@@ -53,13 +59,18 @@ def test_everyday_sentences_become_english(generator, german, english):
 
 def test_operating_points_go_from_quick_to_careful(generator):
     assert list(describe_set(str(BUILTIN))["latencies"]) == ["low", "medium", "high"]
-    ids = generator.tokenizer(["Meine Schwester hat mir gestern ein altes Fahrrad geschenkt."]).input_ids
+    ids = generator.tokenizer(
+        ["Meine Schwester hat mir gestern ein altes Fahrrad geschenkt."]
+    ).input_ids
     means = []
     for thresholds in generator.latencies.values():
         output = generator.generate(ids, policy=Adaptive(thresholds), return_dict_in_generate=True)
         means.append(statistics.mean(output.delays[0]))
     assert means[0] < means[1] < means[2] < len(ids[0])
-    assert AdaptiveWaitKGenerator.from_pretrained(latency="low").thresholds == generator.latencies["low"]
+    assert (
+        AdaptiveWaitKGenerator.from_pretrained(latency="low").thresholds
+        == generator.latencies["low"]
+    )
 
 
 def test_the_pipeline_needs_no_model_either():

@@ -1,4 +1,5 @@
-"""`SimultaneousConfig`: its defaults, its presets, what it refuses, and the way to disk and back."""
+"""`SimultaneousConfig`: its defaults, its presets, what it refuses, and the way to disk and
+back."""
 
 import json
 
@@ -36,8 +37,15 @@ def test_presets_are_causal_and_take_overrides(name):
     assert config.label_smoothing == 0.1
     assert config.d_model % config.encoder_attention_heads == 0
     assert (config.pad_token_id, config.decoder_start_token_id, config.eos_token_id) == (0, 0, 2)
-    other = SimultaneousConfig.preset(name, wait_k=3, encoder_attention="prefix", d_model=64, vocab_size=100)
-    assert (other.wait_k, other.encoder_attention, other.d_model, other.vocab_size) == (3, "prefix", 64, 100)
+    other = SimultaneousConfig.preset(
+        name, wait_k=3, encoder_attention="prefix", d_model=64, vocab_size=100
+    )
+    assert (other.wait_k, other.encoder_attention, other.d_model, other.vocab_size) == (
+        3,
+        "prefix",
+        64,
+        100,
+    )
     assert other.decoder_vocab_size == 100
 
 
@@ -64,7 +72,8 @@ def test_a_bad_value_is_refused_at_once(field, value, message):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("wait_k", "3"), ("wait_k", 2.5), ("catchup", "6"), ("encoder_attention", None)]
+    ("field", "value"),
+    [("wait_k", "3"), ("wait_k", 2.5), ("catchup", "6"), ("encoder_attention", None)],
 )
 def test_a_bad_type_is_refused_by_name(field, value):
     with pytest.raises(StrictDataclassError, match=field):
@@ -82,7 +91,9 @@ def test_a_value_that_was_spoilt_later_is_not_saved(tmp_path):
 
 
 def test_it_comes_back_from_disk(tmp_path):
-    config = tiny_config(wait_k=5, catchup=6, encoder_attention="causal", label_smoothing=0.1, dropout=0)
+    config = tiny_config(
+        wait_k=5, catchup=6, encoder_attention="causal", label_smoothing=0.1, dropout=0
+    )
     config.save_pretrained(tmp_path)
     loaded = SimultaneousConfig.from_pretrained(tmp_path)
     assert loaded.wait_k == 5
@@ -92,7 +103,9 @@ def test_it_comes_back_from_disk(tmp_path):
 
 
 def test_a_marian_configuration_loads_as_a_prefix_model(tmp_path):
-    MarianConfig(d_model=32, encoder_attention_heads=4, decoder_attention_heads=4).save_pretrained(tmp_path)
+    MarianConfig(d_model=32, encoder_attention_heads=4, decoder_attention_heads=4).save_pretrained(
+        tmp_path
+    )
     config = SimultaneousConfig.from_pretrained(tmp_path)
     assert (config.encoder_attention, config.wait_k, config.d_model, config.pad_token_id) == (
         "prefix",

@@ -1,7 +1,10 @@
-"""`AdaptiveWaitKGenerator.generate` as transformers users expect it, any policy in it, and what it refuses."""
+"""`AdaptiveWaitKGenerator.generate` as transformers users expect it, any policy in it, and what it
+refuses."""
 
 import copy
 import random
+import re
+import warnings
 from threading import Thread
 
 import pytest
@@ -19,10 +22,16 @@ from transformers import (
 from transformers.generation.streamers import BaseStreamer
 from transformers.utils import ModelOutput
 
-from hf_simultaneous import ActionStreamer, AdaptiveWaitKGenerator, linear_thresholds
+from hf_simultaneous import (
+    ActionStreamer,
+    AdaptiveWaitKGenerator,
+    TextSession,
+    linear_thresholds,
+)
 from hf_simultaneous.actions import Read, State, Write
-from hf_simultaneous.loop import Event, Sentence
+from hf_simultaneous.loop import Event, LiveSentence
 from hf_simultaneous.policies import Adaptive, FullSentence, TestTimeWaitK, WaitIfDiff, WaitK
+from hf_simultaneous.schedule import FULL
 from tests.reference import forced, padded, random_model, word_tokenizer
 from tests.tiny import EOS, PAD, SIZES, TOKENS
 
@@ -35,7 +44,9 @@ THRESHOLDS = linear_thresholds(0.9, 0.2, 1, 5)
 
 
 def model(seed: int, encoder: str = "causal", **overrides):
-    return random_model(random.Random(seed), None, torch.float32, encoder_attention=encoder, **overrides)
+    return random_model(
+        random.Random(seed), None, torch.float32, encoder_attention=encoder, **overrides
+    )
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +75,9 @@ def path(actions) -> str:
 @pytest.mark.parametrize("k", [1, 2, 3, 7])
 def test_wait_k_is_what_model_generate_does(talker, k):
     expected = talker.generate(IDS, attention_mask=MASK, wait_k=k, max_new_tokens=9)
-    found = AdaptiveWaitKGenerator(talker).generate(IDS, attention_mask=MASK, policy=WaitK(k), max_new_tokens=9)
+    found = AdaptiveWaitKGenerator(talker).generate(
+        IDS, attention_mask=MASK, policy=WaitK(k), max_new_tokens=9
+    )
     assert torch.equal(found, expected)
     assert len(set(found.flatten().tolist())) > 4
 
@@ -114,10 +127,18 @@ def test_a_repetition_penalty_works_on_the_log_of_the_mean_probability():
         target.append(int(penalty(torch.tensor([[PAD, *target]]), mean.log()[None]).argmax()))
         turned += target[-1] != int(mean.argmax())
     assert turned > 1, "or nothing is tested"
-    generator, settings = AdaptiveWaitKGenerator(models), {"policy": FullSentence(models=members), "max_new_tokens": 8}
-    assert generator.generate([source], repetition_penalty=3.0, **settings)[0, 1:].tolist() == target
+    generator, settings = (
+        AdaptiveWaitKGenerator(models),
+        {"policy": FullSentence(models=members), "max_new_tokens": 8},
+    )
+    assert (
+        generator.generate([source], repetition_penalty=3.0, **settings)[0, 1:].tolist() == target
+    )
     processors = LogitsProcessorList([penalty])
-    assert generator.generate([source], logits_processor=processors, **settings)[0, 1:].tolist() == target
+    assert (
+        generator.generate([source], logits_processor=processors, **settings)[0, 1:].tolist()
+        == target
+    )
 
 
 def test_the_threshold_compares_the_unprocessed_probability_of_the_chosen_token(models):
@@ -126,7 +147,9 @@ def test_the_threshold_compares_the_unprocessed_probability_of_the_chosen_token(
 
     def run(rho, **settings):
         generator = AdaptiveWaitKGenerator({1: models[1]}, thresholds={1: rho, 2: 0.0})
-        return generator.generate([SOURCES[0]], max_new_tokens=1, return_dict_in_generate=True, **settings)
+        return generator.generate(
+            [SOURCES[0]], max_new_tokens=1, return_dict_in_generate=True, **settings
+        )
 
     between, banned = (high + low) / 2, {"bad_words_ids": [[top]]}
     assert run(between).actions[0] == [Read(), Write(top)]
@@ -163,16 +186,22 @@ def test_the_position_limit_ends_a_sentence(models):
 
 def test_a_plain_marian_model_serves_every_k():
     torch.manual_seed(3)
-    marian = MarianMTModel(MarianConfig(**SIZES, **TOKENS, init_std=0.5, scale_embedding=True)).eval()
+    marian = MarianMTModel(
+        MarianConfig(**SIZES, **TOKENS, init_std=0.5, scale_embedding=True)
+    ).eval()
     torch.nn.init.normal_(marian.final_logits_bias)
     generator = AdaptiveWaitKGenerator(marian, thresholds=linear_thresholds(0.9, 0.1, 1, 8))
     ids = IDS % 40
     expected = marian.generate(ids, attention_mask=MASK, max_new_tokens=9)
-    assert torch.equal(generator.generate(ids, MASK, policy=FullSentence(), max_new_tokens=9), expected)
-    ours = generator.models[None]
+    assert torch.equal(
+        generator.generate(ids, MASK, policy=FullSentence(), max_new_tokens=9), expected
+    )
+    ours = generator.models[FULL]
     for k in range(1, 13):
         found = generator.generate(ids, MASK, policy=WaitK(k), max_new_tokens=9)
-        assert torch.equal(found, ours.generate(ids, attention_mask=MASK, wait_k=k, max_new_tokens=9))
+        assert torch.equal(
+            found, ours.generate(ids, attention_mask=MASK, wait_k=k, max_new_tokens=9)
+        )
     adaptive = generator.generate(ids, MASK, max_new_tokens=9, return_dict_in_generate=True)
     assert len(set(adaptive.lags[0]) | set(adaptive.lags[2])) > 1
 
@@ -180,10 +209,14 @@ def test_a_plain_marian_model_serves_every_k():
 def test_double_precision(models):
     models = {k: copy.deepcopy(one) for k, one in models.items()}
     generator = AdaptiveWaitKGenerator(models)
-    single = generator.generate([SOURCES[0]], policy=WaitK(3), max_new_tokens=4, return_dict_in_generate=True)
+    single = generator.generate(
+        [SOURCES[0]], policy=WaitK(3), max_new_tokens=4, return_dict_in_generate=True
+    )
     assert generator.to(dtype=torch.float64) is generator
     assert {one.dtype for one in models.values()} == {torch.float64}
-    double = generator.generate([SOURCES[0]], policy=WaitK(3), max_new_tokens=4, return_dict_in_generate=True)
+    double = generator.generate(
+        [SOURCES[0]], policy=WaitK(3), max_new_tokens=4, return_dict_in_generate=True
+    )
     exact = float(forced(models[3], SOURCES[0][:3], [], 3).max())
     assert double.probabilities[0][0] == pytest.approx(exact, abs=1e-12)
     assert single.probabilities[0][0] == pytest.approx(exact, abs=1e-5)
@@ -191,8 +224,11 @@ def test_double_precision(models):
     assert generator.to("cpu").device == torch.device("cpu")
 
 
+@pytest.mark.precision("bfloat16")
 def test_half_precision_keeps_probabilities_whole(models):
-    generator = AdaptiveWaitKGenerator({k: copy.deepcopy(one) for k, one in models.items()}).to(dtype=torch.bfloat16)
+    generator = AdaptiveWaitKGenerator({k: copy.deepcopy(one) for k, one in models.items()}).to(
+        dtype=torch.bfloat16
+    )
     found = generator.generate(IDS, MASK, max_new_tokens=5, return_dict_in_generate=True)
     rounded = [torch.tensor(p).bfloat16().item() for row in found.probabilities for p in row]
     assert rounded != [p for row in found.probabilities for p in row]
@@ -213,9 +249,13 @@ def test_weights_changed_after_the_first_call_are_seen(models):
 
 
 def test_sequences_alone_or_everything(generator):
-    output = generator.generate(IDS, attention_mask=MASK, max_new_tokens=6, return_dict_in_generate=True)
+    output = generator.generate(
+        IDS, attention_mask=MASK, max_new_tokens=6, return_dict_in_generate=True
+    )
     assert isinstance(output, ModelOutput)
-    assert torch.equal(generator.generate(IDS, attention_mask=MASK, max_new_tokens=6), output["sequences"])
+    assert torch.equal(
+        generator.generate(IDS, attention_mask=MASK, max_new_tokens=6), output["sequences"]
+    )
     assert (output.sequences[:, 0] == PAD).all()
     for index, source in enumerate(SOURCES):
         row = output.sequences[index, 1:].tolist()
@@ -224,13 +264,24 @@ def test_sequences_alone_or_everything(generator):
         words = [token for token in written if token != EOS]
         for name in ("delays", "contexts", "lags", "probabilities"):
             assert len(output[name][index]) == len(words)
-        reads = [path(output.actions[index])[:place].count("R") for place in range(len(output.actions[index]))]
-        delays = [read for read, action in zip(reads, output.actions[index], strict=True) if isinstance(action, Write)]
-        assert output.delays[index] == [min(delay, len(source) - 1) for delay in delays[: len(words)]]
-        assert output.early_stops[index] == (EOS in written and path(output.actions[index]).count("R") < len(source))
+        reads = [
+            path(output.actions[index])[:place].count("R")
+            for place in range(len(output.actions[index]))
+        ]
+        delays = [
+            read
+            for read, action in zip(reads, output.actions[index], strict=True)
+            if isinstance(action, Write)
+        ]
+        assert output.delays[index] == [
+            min(delay, len(source) - 1) for delay in delays[: len(words)]
+        ]
+        assert output.early_stops[index] == (
+            EOS in written and path(output.actions[index]).count("R") < len(source)
+        )
 
 
-def test_an_early_stop_is_reported_and_can_be_forbidden(models):
+def test_an_early_stop_is_reported_and_can_be_read_over(models):
     eager = copy.deepcopy(models[1])
     eager.final_logits_bias[0, EOS] += 20
     generator = AdaptiveWaitKGenerator({1: eager})
@@ -238,14 +289,39 @@ def test_an_early_stop_is_reported_and_can_be_forbidden(models):
     assert found.sequences.tolist() == [[PAD, EOS]] * 4
     assert found.early_stops == [True] * 4
     assert found.delays == [[]] * 4
-    patient = generator.generate(IDS, MASK, policy=WaitK(1), early_stop=False, return_dict_in_generate=True)
+    patient = generator.generate(
+        IDS, MASK, policy=WaitK(1), early_stop=False, return_dict_in_generate=True
+    )
     assert patient.early_stops == [False] * 4
-    assert [path(actions) for actions in patient.actions] == ["RW" * len(source) for source in SOURCES]
-    assert AdaptiveWaitKGenerator({1: eager}, early_stop=False).generate(IDS, MASK, policy=WaitK(1)).shape == (4, 9)
+    assert [path(actions) for actions in patient.actions] == [
+        "R" * len(source) + "W" for source in SOURCES
+    ]
+    assert patient.sequences.tolist() == [[PAD, EOS]] * 4, "nothing is written in its stead"
+    assert AdaptiveWaitKGenerator({1: eager}, early_stop=False).generate(
+        IDS, MASK, policy=WaitK(1)
+    ).shape == (4, 2)
+
+
+def test_after_reading_on_every_position_sees_what_was_read(talker):
+    """At a given step wait-1 sees no more when the source grows, so it would end for ever."""
+
+    def policy(state, predict):
+        return Write(EOS) if len(state.source) < 4 else WaitK(1)(state, predict)
+
+    source = [5, 6, 7, 8, 9, 10, EOS]
+    output = AdaptiveWaitKGenerator(talker, early_stop=False).generate(
+        [source], policy=policy, return_dict_in_generate=True, max_new_tokens=6
+    )
+    assert path(output.actions[0])[:10] == "RRRRWWWWRW", "it catches up, then reads and writes on"
+    first = forced(talker, source[:4], [], None)
+    assert output.probabilities[0][0] == pytest.approx(float(first.max()))
+    assert set(output.lags[0]) == {1}, "what it is asked with is what it was trained with"
 
 
 def test_a_source_need_not_end_in_an_end_token(generator):
-    found = generator.generate([[5, 6, 7]], policy=FullSentence(), max_new_tokens=2, return_dict_in_generate=True)
+    found = generator.generate(
+        [[5, 6, 7]], policy=FullSentence(), max_new_tokens=2, return_dict_in_generate=True
+    )
     assert found.delays[0] == [3] * len(found.delays[0])
     assert path(found.actions[0]).startswith("RRRW")
 
@@ -278,14 +354,43 @@ def test_padding_that_is_the_end_token_is_told_by_the_mask_alone(models):
         ([[PAD, PAD]], None, "sources must have 1 to 32 tokens; sentence 0 has 0"),
         ([[5, 6]], torch.tensor([[0, 0]]), "sources must have 1 to 32 tokens; sentence 0 has 0"),
         ([[5] * 33], None, "sources must have 1 to 32 tokens; sentence 0 has 33"),
-        ([[PAD, 5]], torch.tensor([[0, 1]]), "pad sources on the right: attention_mask has a 0 before a 1"),
+        (
+            [[PAD, 5]],
+            torch.tensor([[0, 1]]),
+            "pad sources on the right: attention_mask has a 0 before a 1",
+        ),
         ([[5, 6]], torch.tensor([[1]]), "attention_mask must have the shape of input_ids"),
-        ([[5, 6]], torch.tensor([[1, 1], [1, 1]]), "attention_mask must have the shape of input_ids"),
+        (
+            [[5, 6]],
+            torch.tensor([[1, 1], [1, 1]]),
+            "attention_mask must have the shape of input_ids",
+        ),
     ],
 )
 def test_sources_that_are_none(generator, ids, mask, message):
     with pytest.raises(ValueError, match=message):
         generator.generate(ids, mask)
+
+
+def test_sources_without_their_end_are_warned_of_once(generator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        generator.generate([[5, 6, EOS], [7, EOS, PAD]])
+    with pytest.warns(
+        UserWarning, match="2 of 3 sources .* first sentence 1; .* append it"
+    ) as told:
+        generator.generate([[5, 6, EOS], [7, 8, PAD], [9]])
+    assert [warning.filename for warning in told] == [__file__]
+
+
+def test_the_name_of_a_policy_is_not_a_policy(generator):
+    message = re.escape("such as WaitK(3) or Adaptive(...); got 'wait-k'. policies.make_policy(")
+    with pytest.raises(ValueError, match=message):
+        generator.generate([[5, EOS]], policy="wait-k")
+    with pytest.raises(ValueError, match=message):
+        list(generator.session(policy="wait-k").push(5))
+    with pytest.raises(ValueError, match=message):
+        list(TextSession(generator, policy="wait-k").push_word("w5"))
 
 
 # Streamers
@@ -335,7 +440,9 @@ def test_a_text_iterator_streamer_in_a_thread(generator):
 
 def test_an_action_streamer_sees_reads_too(generator):
     streamer = ActionStreamer()
-    output = generator.generate([SOURCES[0]], max_new_tokens=5, streamer=streamer, return_dict_in_generate=True)
+    output = generator.generate(
+        [SOURCES[0]], max_new_tokens=5, streamer=streamer, return_dict_in_generate=True
+    )
     assert streamer.actions == output.actions[0]
     assert Read() in streamer.actions
 
@@ -367,7 +474,7 @@ class Calm:
 
     def __call__(self, state, predict):
         read = len(state.source)
-        if state.ended:
+        if state.source_ended:
             return Write(predict(context=read).token)
         if read < 2 or predict(context=read).token != predict(context=read - 1).token:
             return Read()
@@ -375,9 +482,13 @@ class Calm:
 
 
 def test_a_policy_of_ones_own_in_a_batch_and_live(generator):
-    output = generator.generate(IDS, MASK, policy=Calm(), max_new_tokens=6, return_dict_in_generate=True)
+    output = generator.generate(
+        IDS, MASK, policy=Calm(), max_new_tokens=6, return_dict_in_generate=True
+    )
     for index, source in enumerate(SOURCES):
-        alone = generator.generate([source], policy=Calm(), max_new_tokens=6, return_dict_in_generate=True)
+        alone = generator.generate(
+            [source], policy=Calm(), max_new_tokens=6, return_dict_in_generate=True
+        )
         assert alone.actions[0] == output.actions[index]
         events = list(generator.stream(source[:-1], policy=Calm(), max_new_tokens=6))
         assert [event.action for event in events] == output.actions[index]
@@ -409,19 +520,27 @@ def test_a_written_token_that_is_not_on_top_has_its_own_probability(generator):
         top = predict(1)
         return Write(int(torch.as_tensor(top.distribution).topk(2).indices[1]))
 
-    output = generator.generate([[5, 6, EOS]], policy=second, max_new_tokens=1, return_dict_in_generate=True)
+    output = generator.generate(
+        [[5, 6, EOS]], policy=second, max_new_tokens=1, return_dict_in_generate=True
+    )
     values = forced(generator.models[1], [5], [], 1).topk(2).values
     assert output.probabilities[0] == [pytest.approx(values[1].item(), abs=1e-6)]
 
 
 def test_a_read_tells_of_the_token_that_was_not_sure_enough(generator):
-    events = list(generator.stream([5, 6, 7], policy=Adaptive({2: 1.0, 3: 1.0, 4: 0.0}), max_new_tokens=3))
+    events = list(
+        generator.stream([5, 6, 7], policy=Adaptive({2: 1.0, 3: 1.0, 4: 0.0}), max_new_tokens=3)
+    )
     reads = [event for event in events if isinstance(event.action, Read)]
     assert [event.token for event in reads] == [5, 6, 7, EOS]
     assert [event.k for event in reads] == [0, 1, 2, 3]
     assert [event.probability for event in reads[:2]] == [None, None]
-    assert reads[2].probability == pytest.approx(float(forced(generator.models[3], [5, 6], [], 2).max()), abs=1e-6)
-    assert reads[3].probability == pytest.approx(float(forced(generator.models[3], [5, 6, 7], [], 3).max()), abs=1e-6)
+    assert reads[2].probability == pytest.approx(
+        float(forced(generator.models[3], [5, 6], [], 2).max()), abs=1e-6
+    )
+    assert reads[3].probability == pytest.approx(
+        float(forced(generator.models[3], [5, 6, 7], [], 3).max()), abs=1e-6
+    )
 
 
 def test_a_read_that_asked_nothing_tells_nothing(generator):
@@ -434,13 +553,15 @@ def test_the_end_may_be_written_after_it_was_forbidden(models):
     """Once the source has ended, an answer kept from before must not keep its ban on `</s>`."""
     eager = copy.deepcopy(models[1])
     eager.final_logits_bias[0, EOS] += 20
-    generator = AdaptiveWaitKGenerator({1: eager}, thresholds={1: 1.0, 2: 1.0, 3: 1.0}, early_stop=False)
+    generator = AdaptiveWaitKGenerator(
+        {1: eager}, thresholds={1: 1.0, 2: 1.0, 3: 1.0}, early_stop=False
+    )
 
     def asks_k_1(state, predict):
         if len(state.source) < 1:
             return Read()
         top = predict(1)
-        return Write(top.token) if state.ended else Read()
+        return Write(top.token) if state.source_ended else Read()
 
     assert generator.generate([[5, 6, EOS]], policy=asks_k_1).tolist() == [[PAD, EOS]]
 
@@ -448,19 +569,51 @@ def test_the_end_may_be_written_after_it_was_forbidden(models):
 @pytest.mark.parametrize(
     ("policy", "error", "message"),
     [
-        (lambda state, predict: None, TypeError, r"a policy returns Read\(\) or Write\(token\); .*lambda.* None"),
+        (
+            lambda state, predict: None,
+            TypeError,
+            r"a policy returns Read\(\) or Write\(token\); .*lambda.* None",
+        ),
         (lambda state, predict: "READ", TypeError, "returned 'READ'"),
         (lambda state, predict: Read, TypeError, "returned <class"),
-        (lambda state, predict: Read(), ValueError, "the source has ended and there is nothing left to READ; .*WRITE"),
+        (
+            lambda state, predict: Read(),
+            ValueError,
+            "the source has ended and there is nothing left to READ; .*WRITE",
+        ),
         (lambda state, predict: Write(24), ValueError, "tokens are 0 to 23; .*lambda.* wrote 24"),
         (lambda state, predict: Write(-1), ValueError, "tokens are 0 to 23; .* wrote -1"),
-        (lambda state, predict: predict(), ValueError, "a k or a context, one of the two; got k=None, context=None"),
-        (lambda state, predict: predict(1, context=1), ValueError, "one of the two; got k=1, context=1"),
-        (lambda state, predict: predict(1), ValueError, "a prediction needs at least one source token"),
-        (lambda state, predict: predict(5) if state.source else Read(), ValueError, "k must be 1 to 1, .* got 5"),
-        (lambda state, predict: predict(1, models=()), ValueError, r"names models of the set, .*once; got \(\)"),
+        (
+            lambda state, predict: predict(),
+            ValueError,
+            "a k or a context, one of the two; got k=None, context=None",
+        ),
+        (
+            lambda state, predict: predict(1, context=1),
+            ValueError,
+            "one of the two; got k=1, context=1",
+        ),
+        (
+            lambda state, predict: predict(1),
+            ValueError,
+            "a prediction needs at least one source token",
+        ),
+        (
+            lambda state, predict: predict(5) if state.source else Read(),
+            ValueError,
+            "k must be 1 to 1, .* got 5",
+        ),
+        (
+            lambda state, predict: predict(1, models=()),
+            ValueError,
+            r"names models of the set, .*once; got \(\)",
+        ),
         (lambda state, predict: predict(1, models=(1, 1)), ValueError, r"each once; got \(1, 1\)"),
-        (TestTimeWaitK(2), ValueError, r"names models of the set, \[1, 3, 4\], each once; got \(None,\)"),
+        (
+            TestTimeWaitK(2),
+            ValueError,
+            r"names models of the set, \[1, 3, 4\], each once; got \('full',\)",
+        ),
         (lambda state, predict: 1 / 0, ZeroDivisionError, "division by zero"),
     ],
 )
@@ -479,12 +632,12 @@ def test_default_thresholds_reach_ten_or_the_largest_model(models):
 
 def test_members_of_every_k(models):
     generator = AdaptiveWaitKGenerator(models, thresholds=THRESHOLDS, ensembles="all")
-    assert generator.members(5) == generator.members(None) == (1, 3, 4)
-    assert generator.members(9) == (4,)
-    assert generator.members(9, (3, 1)) == (3, 1)
+    assert generator.ensembles.models_for(5) == generator.ensembles.models_for(None) == (1, 3, 4)
+    assert generator.ensembles.models_for(9) == (4,)
+    assert generator.ensembles.models_for(9, (3, 1)) == (3, 1)
     assert list(generator.ensembles) == [1, 2, 3, 4, 5], "asking changes nothing"
-    with_full = AdaptiveWaitKGenerator({**models, None: models[1]}, thresholds=THRESHOLDS)
-    assert with_full.members(None) == (None,)
+    with_full = AdaptiveWaitKGenerator({**models, FULL: models[1]}, thresholds=THRESHOLDS)
+    assert with_full.ensembles.models_for(None) == (FULL,)
     assert with_full.root == 4
 
 
@@ -497,9 +650,15 @@ def test_members_of_every_k(models):
         ({"thresholds": {0: 0.5}}, "every k in thresholds must be an integer of 1 or more; got 0"),
         ({"latencies": {"low": {1: 0.5, 3: 0.2}}}, "without gaps"),
         ({"ensembles": "best"}, "ensembles must be 'single', 'top-3', 'all' or a mapping"),
-        ({"thresholds": {1: 0.5, 2: 0.2}, "ensembles": {1: [1]}}, r"for every k in thresholds; nothing for \[2\]"),
+        (
+            {"thresholds": {1: 0.5, 2: 0.2}, "ensembles": {1: [1]}},
+            r"for every k in thresholds; nothing for \[2\]",
+        ),
         ({"history": "rumour"}, "history must be one of forced, path; got 'rumour'"),
-        ({"ensembles": "top-3", "dev_scores": {}}, "dev_scores must give every model a score under every policy"),
+        (
+            {"ensembles": "top-3", "dev_scores": {}},
+            "dev_scores must give every model a score under every policy",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused(models, options, message):
@@ -508,7 +667,9 @@ def test_options_that_do_not_fit_are_refused(models, options, message):
 
 
 def test_models_with_different_vocabularies_are_refused(models):
-    with pytest.raises(ValueError, match="share one tokenizer and one schedule, but vocab_size differs"):
+    with pytest.raises(
+        ValueError, match="share one tokenizer and one schedule, but vocab_size differs"
+    ):
         AdaptiveWaitKGenerator({**models, 2: model(9, vocab_size=30, decoder_vocab_size=24)})
 
 
@@ -532,7 +693,9 @@ def test_the_path_history_needs_models_that_speak_at_every_k(models):
         generator.generate(IDS, history="path")
     with pytest.raises(ValueError, match=message):
         generator.session(history="path")
-    together = AdaptiveWaitKGenerator(models, thresholds=THRESHOLDS, ensembles="all", history="path")
+    together = AdaptiveWaitKGenerator(
+        models, thresholds=THRESHOLDS, ensembles="all", history="path"
+    )
     assert together.generate(IDS, max_new_tokens=2).shape[1] <= 3
 
 
@@ -547,8 +710,8 @@ def test_an_event_is_a_value():
 
 
 def test_a_sentence_that_is_over_does_nothing_more(generator):
-    rules = generator.rules(max_new_tokens=1)
-    sentence = Sentence(lambda state, predict: Write(3), rules, generator.members, source=[5])
+    rules = generator.decoding_rules(max_new_tokens=1)
+    sentence = LiveSentence(lambda state, predict: Write(3), rules, generator.ensembles, source=[5])
     assert sentence.act() == Event(Write(3), 3, 0, None)
     assert sentence.act() is None
     assert sentence.state == State(target=[3])

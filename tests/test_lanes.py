@@ -1,9 +1,12 @@
-"""The engine against the reference decoder, on random models, sources and policies; and what the lanes refuse."""
+"""The engine against the reference decoder, on random models, sources and policies; and what the
+lanes refuse."""
 
 import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -11,8 +14,9 @@ import torch
 from hf_simultaneous import AdaptiveWaitKGenerator
 from hf_simultaneous.actions import Policy, Read, State
 from hf_simultaneous.lanes import Lanes, Question
-from hf_simultaneous.loop import Sentence, decode
+from hf_simultaneous.loop import LiveSentence, decode
 from hf_simultaneous.policies import Adaptive, FullSentence, WaitIfDiff, WaitK, linear_thresholds
+from hf_simultaneous.schedule import FULL
 from hf_simultaneous.sources import Row
 from tests.reference import (
     EOS,
@@ -23,41 +27,55 @@ from tests.reference import (
     random_model,
     random_set,
     random_source,
+    read_on,
 )
+from tests.reference_tail import random_tail
 
 
 torch.set_num_threads(1)
 
 
-def check(sentence: Sentence, expected: Translation, tolerance: float = 1e-5) -> None:
-    writes = [event for event in sentence.events if not isinstance(event.action, Read) and event.token != EOS]
+def check(sentence: LiveSentence, expected: Translation, tolerance: float = 1e-5) -> None:
+    writes = [
+        event
+        for event in sentence.events
+        if not isinstance(event.action, Read) and event.token != EOS
+    ]
     assert sentence.state.target == expected.target
     assert [event.action for event in sentence.events] == expected.actions
     assert sentence.delays == expected.delays
     assert sentence.contexts == expected.contexts
     assert [event.k for event in writes] == expected.lags
-    assert [event.probability for event in writes] == pytest.approx(expected.probabilities, abs=tolerance)
+    assert [event.probability for event in writes] == pytest.approx(
+        expected.probabilities, abs=tolerance
+    )
     assert sentence.stopped_early == expected.early_stop
 
 
-def batched(one: RandomSet, cases: list, history: str = "forced", announced: bool = True) -> list[Sentence]:
-    """All cases in one batch, each with its own policy: at any moment rows stand at different steps and lags."""
+def batched(
+    one: RandomSet, cases: list, history: str = "forced", announced: bool = True
+) -> list[LiveSentence]:
+    """All cases in one batch, each with its own policy: at any moment rows stand at different steps
+    and lags."""
     generator = one.generator
-    rules, lanes = generator.rules(max_new_tokens=one.max_new_tokens), generator.lanes(history)
+    rules, lanes = (
+        generator.decoding_rules(**one.options),
+        generator.lanes(history),
+    )
     sentences = [
-        Sentence(
+        LiveSentence(
             policy,
             rules,
-            generator.members,
+            generator.ensembles,
             catchup=generator.catchup,
             source=source,
-            complete=True,
+            source_complete=True,
             history=history,
         )
         for policy, source in cases
     ]
     if announced:
-        lanes.expect([sentence.row for sentence in sentences])
+        lanes.announce_sources([sentence.row for sentence in sentences])
     for _ in decode(sentences, lanes, rules):
         pass
     assert not held(lanes)
@@ -66,12 +84,14 @@ def batched(one: RandomSet, cases: list, history: str = "forced", announced: boo
 
 def held(lanes: Lanes) -> int:
     """How many sequences the lanes still keep."""
-    return sum(len(one._lanes._slots) + len(one._source.store._slots) for one in lanes._models.values())
+    return sum(
+        len(one._lanes._slots) + len(one._source.store._slots) for one in lanes._models.values()
+    )
 
 
-def live(one: RandomSet, policy, source) -> Sentence:
+def live(one: RandomSet, policy, source) -> LiveSentence:
     """One case alone, its source arriving token by token."""
-    with one.generator.session(policy=policy, max_new_tokens=one.max_new_tokens) as session:
+    with one.generator.session(policy=policy, **one.options) as session:
         events = [event for token in source[:-1] for event in session.push(token)]
         sentence = session._sentence
         events += session.flush()
@@ -81,29 +101,53 @@ def live(one: RandomSet, policy, source) -> Sentence:
 
 @pytest.mark.slow
 def test_a_thousand_random_cases_equal_the_reference(record_property):
-    rng, ends, kinds, paths, tokens, ties = random.Random(4), Counter(), Counter(), set(), Counter(), 0
-    for _ in range(20):
+    rng, ends, kinds, paths, tokens, ties = (
+        random.Random(4),
+        Counter(),
+        Counter(),
+        set(),
+        Counter(),
+        0,
+    )
+    for number in range(20):
         one = random_set(rng)
+        if number % 3 == 2:
+            one = replace(one, tail=random_tail(rng, list(one.generator.models)))
         cases, expected, redrawn = one.cases(rng, 50, margin=1e-9)
         ties += redrawn
         sentences = batched(one, cases)
-        for index, (case, sentence, right) in enumerate(zip(cases, sentences, expected, strict=True)):
+        for index, (case, sentence, right) in enumerate(
+            zip(cases, sentences, expected, strict=True)
+        ):
             check(sentence, right)
             if index % 8 == 0:
                 check(batched(one, [case], announced=index % 16 == 0)[0], right)
             if index % 8 == 4 and case[1][-1] == EOS:
                 check(live(one, *case), right)
-            ends["early" if right.early_stop else "normal" if EOS in right.target else "length"] += 1
+            ends[
+                "early" if right.early_stop else "normal" if EOS in right.target else "length"
+            ] += 1
             kinds[type(case[0]).__name__] += 1
             paths.add("".join("R" if isinstance(action, Read) else "W" for action in right.actions))
             tokens.update(right.target)
+            ends["read on"] += right.read_on > 0
+            ends["found by a search"] += right.surprising
     record_property("redrawn", ties)
     assert sum(kinds.values()) == 1000
-    assert ties < 20, "in double precision only an attention that ignores a token altogether makes a tie"
+    assert ties < 20, (
+        "in double precision only an attention that ignores a token altogether makes a tie"
+    )
     # Equality means something only if the cases differ.
     assert len(paths) > 300
     assert min(ends.values()) > 50, ends
-    assert set(kinds) == {"Adaptive", "WaitK", "TestTimeWaitK", "FullSentence", "WaitIfDiff", "WaitIfWorse"}
+    assert set(kinds) == {
+        "Adaptive",
+        "WaitK",
+        "TestTimeWaitK",
+        "FullSentence",
+        "WaitIfDiff",
+        "WaitIfWorse",
+    }
     assert len(tokens) > 15
     assert tokens.most_common(1)[0][1] < 0.2 * tokens.total()
 
@@ -128,10 +172,13 @@ def test_the_reference_answers_the_same_one_by_one():
     one = random_set(rng)
     cases, expected, _ = one.cases(rng, 4, margin=1e-9)
 
-    def alone(source, target, k, context, models, seen):
-        members = models or one.generator.members(k)
+    def alone(source, target, k, context, models, seen, floors):
+        members = models or one.generator.ensembles.models_for(k)
         read = source if context is None else source[:context]
-        return sum(forced(one.generator.models[key], read, target, k) for key in members) / len(members)
+        ask = forced if k is None or not any(floors) else partial(read_on, floors=floors)
+        return sum(ask(one.generator.models[key], read, target, k) for key in members) / len(
+            members
+        )
 
     for case, right in zip(cases, expected, strict=True):
         again = one.job(*case)(alone)
@@ -152,7 +199,8 @@ def test_either_attention_gives_the_same(encoder, attention):
 
 
 class Logged:
-    """A policy that does what another does, and notes every prediction it was given: (row, target so far, k)."""
+    """A policy that does what another does, and notes every prediction it was given: (row, target
+    so far, k)."""
 
     def __init__(self, policy: Policy):
         self.policy, self.answers = policy, []
@@ -181,8 +229,11 @@ def positions_of(*models) -> Iterator[list[int]]:
 
 
 def multi_path(rng: random.Random, encoder: str, **generator_options) -> RandomSet:
-    """One model for every k; of two layers, because in the first a position does not know what others saw."""
-    model = random_model(rng, rng.choice((None, 2)), torch.float64, encoder_attention=encoder, decoder_layers=2)
+    """One model for every k; of two layers, because in the first a position does not know what
+    others saw."""
+    model = random_model(
+        rng, rng.choice((None, 2)), torch.float64, encoder_attention=encoder, decoder_layers=2
+    )
     thresholds = linear_thresholds(0.9, 0.1, 1, 6)
     generator = AdaptiveWaitKGenerator(model, thresholds=thresholds, **generator_options)
     return RandomSet(generator, "single", True, 10)
@@ -220,7 +271,7 @@ def test_path_history_keeps_each_position_as_it_was_written(encoder):
         one = multi_path(rng, encoder)
         (model,) = one.generator.models.values()
 
-        def direct(source, target, k, context, models, seen, model=model):
+        def direct(source, target, k, context, models, seen, floors, model=model):
             if context is not None:
                 return forced(model, source[:context], target, None)
             return along(model, source, target, seen)
@@ -233,17 +284,21 @@ def test_path_history_keeps_each_position_as_it_was_written(encoder):
             batched(one, cases, history="path"), expected, batched(one, cases), strict=True
         ):
             check(sentence, right)
-            different += [event.probability for event in sentence.events] != [e.probability for e in other.events]
+            different += [event.probability for event in sentence.events] != [
+                e.probability for e in other.events
+            ]
     assert different > 8, "or nothing was tested that the forced history does not do as well"
 
 
 def test_path_history_of_an_ensemble_that_always_speaks_together():
     rng = random.Random(11)
     models = {k: random_model(rng, None, torch.float64, decoder_layers=2) for k in (2, 5)}
-    generator = AdaptiveWaitKGenerator(models, thresholds=linear_thresholds(0.6, 0.1, 1, 5), ensembles="all")
+    generator = AdaptiveWaitKGenerator(
+        models, thresholds=linear_thresholds(0.6, 0.1, 1, 5), ensembles="all"
+    )
     one, source = RandomSet(generator, "all", True, 10), random_source(rng)
     right = one.job(generator.policy, source)(
-        lambda source, target, k, context, models, seen: (
+        lambda source, target, k, context, models, seen, floors: (
             sum(along(model, source, target, seen) for model in generator.models.values()) / 2
         )
     )
@@ -256,30 +311,47 @@ def test_path_history_runs_one_position_per_prediction(encoder):
     one = multi_path(rng, encoder, history="path")
     policy = Logged(Adaptive(linear_thresholds(0.99, 0.3, 1, 8)))
     (model,) = one.generator.models.values()
-    with positions_of(model) as calls, one.generator.session(policy=policy, max_new_tokens=10) as session:
+    with (
+        positions_of(model) as calls,
+        one.generator.session(policy=policy, max_new_tokens=10) as session,
+    ):
         events = [event for token in random_source(rng)[:-1] for event in session.push(token)]
         events += session.flush()
     assert set(calls) == {1}
-    assert len(calls) > sum(not isinstance(event.action, Read) for event in events), "some predictions were refused"
+    assert len(calls) > sum(not isinstance(event.action, Read) for event in events), (
+        "some predictions were refused"
+    )
 
 
 def question(k=None, context=None):
-    return Question(k, context, (None,))
+    return Question(k, context, (FULL,))
 
 
 @pytest.mark.parametrize(
     ("state", "asked", "message"),
     [
         (State(), question(k=1), "a prediction needs at least one source token; read one first"),
-        (State(source=[5, 6]), question(context=3), "context must be 1 to 2, the source tokens read so far; got 3"),
+        (
+            State(source=[5, 6]),
+            question(context=3),
+            "context must be 1 to 2, the source tokens read so far; got 3",
+        ),
         (State(source=[5, 6]), question(context=0), "context must be 1 to 2, .*got 0"),
-        (State(source=[5, 6], target=[7]), question(k=2), "k must be 1 to 1, the current lag, .*is open; got 2"),
-        (State(source=[5, 6], ended=True), question(k=0), "k must be 1 .*got 0"),
-        (State(source=[5], target=[7] * 32, ended=True), question(k=1), "has reached the model's 32 positions"),
+        (
+            State(source=[5, 6], target=[7]),
+            question(k=2),
+            "k must be 1 to 1, the current lag, .*is open; got 2",
+        ),
+        (State(source=[5, 6], source_ended=True), question(k=0), "k must be 1 .*got 0"),
+        (
+            State(source=[5], target=[7] * 32, source_ended=True),
+            question(k=1),
+            "has reached the model's 32 positions",
+        ),
     ],
 )
 def test_what_cannot_be_predicted_is_refused(state, asked, message):
-    lanes = Lanes({None: random_model(random.Random(13), None, torch.float32)})
+    lanes = Lanes({FULL: random_model(random.Random(13), None, torch.float32)})
     with pytest.raises(ValueError, match=message):
         lanes.predict([(Row(state, list(state.source)), asked)])
 
@@ -291,24 +363,26 @@ def test_an_unknown_history_is_refused():
 
 def test_a_k_above_the_lag_is_fine_once_the_source_has_ended():
     model = random_model(random.Random(14), None, torch.float64)
-    row = Row(State(source=[5, 6, EOS], target=[7], ended=True), [5, 6, EOS], complete=True)
-    (answer,) = Lanes({None: model}).predict([(row, question(k=9))])
+    row = Row(
+        State(source=[5, 6, EOS], target=[7], source_ended=True), [5, 6, EOS], source_complete=True
+    )
+    (answer,) = Lanes({FULL: model}).predict([(row, question(k=9))])
     assert torch.allclose(answer, forced(model, [5, 6, EOS], [7], 9), atol=1e-9)
 
 
 def test_memory_is_counted_and_given_back():
     model = random_model(random.Random(15), None, torch.float64)
-    lanes = Lanes({None: model})
+    lanes = Lanes({FULL: model})
     assert lanes.nbytes == 0
     rows = [Row(State(source=[5, 6, 7]), [5, 6, 7]) for _ in range(3)]
     lanes.predict([(row, question(k=3)) for row in rows])
     used = lanes.nbytes
     for row in rows:
-        lanes.forget(row)
-        lanes.forget(row)  # as a session does when it goes on after the end
+        lanes.release(row)
+        lanes.release(row)  # as a session does when it goes on after the end
     assert held(lanes) == 0
     for _ in range(10):
         again = Row(State(source=[8, 9]), [8, 9])
         lanes.predict([(again, question(k=2))])
-        lanes.forget(again)
+        lanes.release(again)
     assert 0 < lanes.nbytes <= used

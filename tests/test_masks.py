@@ -1,4 +1,5 @@
-"""The attention masks: golden pictures, and the law that they show what `schedule.visible` counts."""
+"""The attention masks: golden pictures, and the law that they show what `schedule.visible`
+counts."""
 
 from types import SimpleNamespace
 
@@ -20,7 +21,9 @@ from hf_simultaneous.schedule import visible
 
 
 CATCHUPS = st.none() | st.integers(1, 7)
-ROWS = st.lists(st.tuples(st.integers(1, 12), st.integers(1, 20)), min_size=1, max_size=5)  # (k, source length)
+ROWS = st.lists(
+    st.tuples(st.integers(1, 12), st.integers(1, 20)), min_size=1, max_size=5
+)  # (k, source length)
 calm = settings(deadline=None, max_examples=60)
 
 
@@ -37,7 +40,9 @@ def test_counts_are_those_of_the_schedule(rows, steps, catchup):
     counts = visible_counts(torch.arange(1, steps + 1), ks, lengths, catchup)
     assert counts.tolist() == expected
     one_k = visible_counts(torch.arange(1, steps + 1), rows[0][0], lengths, catchup)
-    assert one_k.tolist() == [[visible(t, rows[0][0], n, catchup) for t in range(1, steps + 1)] for _, n in rows]
+    assert one_k.tolist() == [
+        [visible(t, rows[0][0], n, catchup) for t in range(1, steps + 1)] for _, n in rows
+    ]
 
 
 @calm
@@ -45,7 +50,9 @@ def test_counts_are_those_of_the_schedule(rows, steps, catchup):
 def test_rows_may_stand_at_different_steps(rows, steps, catchup, data):
     starts = data.draw(st.lists(st.integers(1, 9), min_size=len(rows), max_size=len(rows)))
     ks, lengths = torch.tensor(rows).T
-    counts = visible_counts(torch.tensor(starts)[:, None] + torch.arange(steps), ks, lengths, catchup)
+    counts = visible_counts(
+        torch.tensor(starts)[:, None] + torch.arange(steps), ks, lengths, catchup
+    )
     for row, start, (k, length) in zip(counts.tolist(), starts, rows, strict=True):
         assert row == [visible(start + step, k, length, catchup) for step in range(steps)]
 
@@ -77,7 +84,10 @@ def test_the_packed_mask_shows_one_prefix_whole(rows, steps, catchup):
     ks, lengths = torch.tensor(rows).T
     counts = visible_counts(torch.arange(1, steps + 1), ks, lengths, catchup)
     width = packed_width(int(lengths.max()))
-    mask, prefixes = packed_cross_mask(counts, width)[:, 0], packed_prefixes(width, torch.device("cpu"))
+    mask, prefixes = (
+        packed_cross_mask(counts, width)[:, 0],
+        packed_prefixes(width, torch.device("cpu")),
+    )
     assert torch.equal(mask.sum(-1), counts)
     assert torch.equal((mask * prefixes).amax(-1), counts)
     assert torch.equal((mask * prefixes).sum(-1), counts**2)

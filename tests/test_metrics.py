@@ -1,9 +1,8 @@
-"""The golden tables of the design, properties, every bad input, and the statistics' sanity.
+"""The golden tables of the design, properties, and every bad input.
 
 `system/test_simuleval_scores.py` compares the same formulas with SimulEval's.
 """
 
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -15,16 +14,9 @@ from hypothesis import strategies as st
 from hf_simultaneous.metrics import (
     LENGTHS,
     Bleu,
-    Bootstrap,
-    Comparison,
-    Interval,
     Metric,
     Score,
     Sentence,
-    bootstrap_bleu,
-    bootstrap_latency,
-    compare_bleu,
-    compare_latency,
     corpus_bleu,
     corpus_latency,
     latency,
@@ -33,9 +25,9 @@ from hf_simultaneous.version import __version__
 
 
 VARIANTS = [Metric(name, length=length) for name, lengths in LENGTHS.items() for length in lengths]
-QUICK = Bootstrap(200)
 
-# (name, delays, source, reference, AL reference, AL hypothesis, LAAL, AP reference, AP hypothesis, DAL): design 6.
+# (name, delays, source, reference, AL reference, AL hypothesis, LAAL, AP reference, AP hypothesis,
+# DAL): design 6.
 GOLDEN = [
     ("wait-3", [3, 4, 5, 6, 6, 6], 6, 6, 3.0, 3.0, 3.0, 0.8333, 0.8333, 3.0),
     ("wait-1", [1, 2, 3, 4, 5, 6], 6, 6, 1.0, 1.0, 1.0, 0.5833, 0.5833, 1.0),
@@ -67,10 +59,14 @@ PRINTED = [
 def test_golden_table(row: Any) -> None:
     _, delays, source_len, reference_len, *expected = row
     sentence = Sentence(delays, source_len, reference_len)
-    assert [latency(sentence, metric).value for metric in COLUMNS] == pytest.approx(expected, abs=1e-4)
+    assert [latency(sentence, metric).value for metric in COLUMNS] == pytest.approx(
+        expected, abs=1e-4
+    )
 
 
-@pytest.mark.parametrize(("delays", "printed"), [row[1:] for row in PRINTED], ids=[row[0] for row in PRINTED])
+@pytest.mark.parametrize(
+    ("delays", "printed"), [row[1:] for row in PRINTED], ids=[row[0] for row in PRINTED]
+)
 def test_the_papers_example(delays: list[int], printed: float) -> None:
     assert latency(Sentence(delays, 16)).value == pytest.approx(printed, abs=1e-4)
 
@@ -101,9 +97,17 @@ def sentences(draw: st.DrawFn) -> Sentence:
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 30))
-def test_full_sentence_lags_by_the_whole_source(source_len: int, target_len: int, reference_len: int) -> None:
+def test_full_sentence_lags_by_the_whole_source(
+    source_len: int, target_len: int, reference_len: int
+) -> None:
     sentence = Sentence([source_len] * target_len, source_len, reference_len)
-    for metric in (Metric("AL"), Metric("AL", length="reference"), Metric("LAAL"), Metric("DAL"), Metric("CW")):
+    for metric in (
+        Metric("AL"),
+        Metric("AL", length="reference"),
+        Metric("LAAL"),
+        Metric("DAL"),
+        Metric("CW"),
+    ):
         assert latency(sentence, metric).value == pytest.approx(source_len)
     assert latency(sentence, Metric("AP")).value == pytest.approx(1)
 
@@ -120,16 +124,22 @@ def test_order_of_the_variants(sentence: Sentence) -> None:
     value = {metric: latency(sentence, metric).value for metric in VARIANTS}
     lagging, by_reference = value[Metric("AL")], value[Metric("AL", length="reference")]
     assert value[Metric("LAAL")] == pytest.approx(max(lagging, by_reference))
-    if sentence.source_len not in sentence.delays:  # then AL, too, is the mean over all tokens, and g' >= g
+    if (
+        sentence.source_len not in sentence.delays
+    ):  # then AL, too, is the mean over all tokens, and g' >= g
         assert value[Metric("DAL")] >= lagging - 1e-9
     assert 0 <= value[Metric("AP")] <= 1
     assert 0 <= value[Metric("CW")] <= sentence.source_len
 
 
 @given(sentences(), st.data())
-def test_reading_more_never_lowers_proportion_or_dal(sentence: Sentence, data: st.DataObject) -> None:
+def test_reading_more_never_lowers_proportion_or_dal(
+    sentence: Sentence, data: st.DataObject
+) -> None:
     extra = data.draw(st.integers(0, sentence.source_len))
-    later = Sentence([max(d, extra) for d in sentence.delays], sentence.source_len, sentence.reference_len)
+    later = Sentence(
+        [max(d, extra) for d in sentence.delays], sentence.source_len, sentence.reference_len
+    )
     for metric in (Metric("AP"), Metric("DAL")):
         assert latency(later, metric).value >= latency(sentence, metric).value - 1e-9
 
@@ -140,7 +150,9 @@ def test_means(corpus: list[Sentence]) -> None:
     lengths = [sentence.source_len for sentence in corpus]
     weighted = sum(v * n for v, n in zip(values, lengths, strict=True)) / sum(lengths)
     assert corpus_latency(corpus).value == pytest.approx(sum(values) / len(values))
-    assert corpus_latency(corpus, Metric(mean="source-weighted")).value == pytest.approx(weighted, abs=1e-9)
+    assert corpus_latency(corpus, Metric(mean="source-weighted")).value == pytest.approx(
+        weighted, abs=1e-9
+    )
 
 
 # --- scores say how they were computed
@@ -150,22 +162,16 @@ def test_signatures() -> None:
     sentence = Sentence([3, 4, 5, 6], 6, 6)
     signature = f"AL|len:hyp|unit:token|eos:no|delays:read|mean:plain|version:{__version__}"
     assert str(latency(sentence)) == f"{signature} = 2.2500"
-    metric = Metric("AP", length="reference", unit="word", eos=True, delays="context", mean="source-weighted")
-    signature = f"AP|len:ref|unit:word|eos:yes|delays:context|mean:source-weighted|version:{__version__}"
+    metric = Metric(
+        "AP", length="reference", unit="word", eos=True, delays="context", mean="source-weighted"
+    )
+    signature = (
+        f"AP|len:ref|unit:word|eos:yes|delays:context|mean:source-weighted|version:{__version__}"
+    )
     assert latency(sentence, metric).signature == signature
     assert Metric("LAAL").signature.startswith("LAAL|len:max|unit:token")
     assert Metric("CW").signature.startswith("CW|unit:token")
     assert len({metric.signature for metric in VARIANTS}) == len(VARIANTS)
-
-
-def test_an_interval_and_a_comparison_print_their_signature() -> None:
-    corpus = [Sentence([1, 2], 2), Sentence([2, 2], 2)]
-    suffix = "bs:200|seed:12345|rng:mt19937|ci:0.95"
-    interval = bootstrap_latency(corpus, Metric(), QUICK)
-    assert str(interval) == f"{Metric().signature}|{suffix} = 1.5000 [1.0000, 2.0000]"
-    comparison = compare_latency(corpus, corpus, Metric(), QUICK)
-    assert comparison.signature == f"{Metric().signature}|test:paired|{suffix}"
-    assert str(comparison) == f"{comparison.signature} = 0.0000 [0.0000, 0.0000] (1.5000 -> 1.5000, p = 1.0000)"
 
 
 def test_integers_of_other_libraries_count() -> None:
@@ -191,174 +197,135 @@ def test_empty_hypotheses_are_counted() -> None:
     assert (score.value, score.sentences, score.empty) == (3.0, 3, 2)
 
 
-TWO = [Sentence([1, 2], 2, 2), Sentence([2, 2], 2, 2)]
-SCORE = Score("AL", 1.0, "AL")
 BAD_INPUTS: list[tuple[str, Callable[[], object], str]] = [
     ("delays go backwards", lambda: Sentence([2, 1], 3), r"must not go backwards; got \[2, 1\]"),
-    ("delays beyond the source", lambda: Sentence([2, 4], 3), r"must not exceed source_len = 3; got \[2, 4\]"),
-    ("negative delay", lambda: Sentence([-1, 1], 3), "a delay must be a whole number of at least 0; got -1"),
-    ("fractional delay", lambda: Sentence([0.5], 3), "a delay must be a whole number of at least 0; got 0.5"),  # type: ignore[list-item]
+    (
+        "delays beyond the source",
+        lambda: Sentence([2, 4], 3),
+        r"must not exceed source_len = 3; got \[2, 4\]",
+    ),
+    (
+        "negative delay",
+        lambda: Sentence([-1, 1], 3),
+        "a delay must be a whole number of at least 0; got -1",
+    ),
+    (
+        "fractional delay",
+        lambda: Sentence([0.5], 3),
+        "a delay must be a whole number of at least 0; got 0.5",
+    ),  # type: ignore[list-item]
     ("nan delay", lambda: Sentence([float("nan")], 3), "whole number of at least 0; got nan"),  # type: ignore[list-item]
     ("boolean delay", lambda: Sentence([True], 3), "whole number of at least 0; got True"),
-    ("empty source", lambda: Sentence([], 0), "source_len must be a whole number of at least 1; got 0"),
+    (
+        "empty source",
+        lambda: Sentence([], 0),
+        "source_len must be a whole number of at least 1; got 0",
+    ),
     ("fractional source", lambda: Sentence([], 2.5), "source_len must be .* at least 1; got 2.5"),  # type: ignore[arg-type]
-    ("empty reference", lambda: Sentence([1], 1, 0), "reference_len must be .* at least 1; got 0. Pass None"),
-    ("unknown metric", lambda: Metric("ATD"), "name must be one of AL, LAAL, AP, DAL, CW; got 'ATD'"),
-    ("unknown length", lambda: Metric("AL", length="ref"), "length of AL must be one of hypothesis, reference"),
-    ("length not of this metric", lambda: Metric("DAL", length="reference"), "length of DAL must be one of hyp"),
+    (
+        "empty reference",
+        lambda: Sentence([1], 1, 0),
+        "reference_len must be .* at least 1; got 0. Pass None",
+    ),
+    (
+        "unknown metric",
+        lambda: Metric("ATD"),
+        "name must be one of AL, LAAL, AP, DAL, CW; got 'ATD'",
+    ),
+    (
+        "unknown length",
+        lambda: Metric("AL", length="ref"),
+        "length of AL must be one of hypothesis, reference",
+    ),
+    (
+        "length not of this metric",
+        lambda: Metric("DAL", length="reference"),
+        "length of DAL must be one of hyp",
+    ),
     ("unknown unit", lambda: Metric(unit="ms"), "unit must be one of token, word, char; got 'ms'"),
     ("eos as a word", lambda: Metric(eos="no"), "eos must be True or False; got 'no'"),  # type: ignore[arg-type]
-    ("unknown delays", lambda: Metric(delays="all"), "delays must be one of read, context; got 'all'"),
-    ("unknown mean", lambda: Metric(mean="median"), "mean must be one of plain, source-weighted; got 'median'"),
-    ("no resamples", lambda: Bootstrap(0), "resamples must be .* at least 1; got 0. 1000 is usual"),
-    ("no seed", lambda: Bootstrap(seed=None), "seed must be .* at least 0; got None"),  # type: ignore[arg-type]
-    ("confidence in per cent", lambda: Bootstrap(confidence=95), "must lie between 0 and 1; got 95"),
-    ("score not finite", lambda: Score("AL", float("nan"), "AL"), "a score must be finite; got nan"),
-    ("interval upside down", lambda: Interval(SCORE, 2.0, 1.0, QUICK), "low must not exceed high; got 2.0 and 1.0"),
     (
-        "p above 1",
-        lambda: Comparison(SCORE, SCORE, Interval(SCORE, 0.0, 1.0, QUICK), 1.5),
-        r"p_value must lie in 0\.\.1; got 1.5",
+        "unknown delays",
+        lambda: Metric(delays="all"),
+        "delays must be one of read, context; got 'all'",
     ),
-    ("no reference for AL", lambda: latency(Sentence([1], 1), Metric(length="reference")), "AL with length 'ref"),
-    ("no reference for LAAL", lambda: latency(Sentence([1], 1), Metric("LAAL")), "needs reference_len; got None"),
+    (
+        "unknown mean",
+        lambda: Metric(mean="median"),
+        "mean must be one of plain, source-weighted; got 'median'",
+    ),
+    (
+        "score not finite",
+        lambda: Score("AL", float("nan"), "AL"),
+        "a score must be finite; got nan",
+    ),
+    (
+        "no reference for AL",
+        lambda: latency(Sentence([1], 1), Metric(length="reference")),
+        "AL with length 'ref",
+    ),
+    (
+        "no reference for LAAL",
+        lambda: latency(Sentence([1], 1), Metric("LAAL")),
+        "needs reference_len; got None",
+    ),
     ("no sentences", lambda: corpus_latency([]), "sentences must hold at least one; got none"),
-    ("one sentence to resample", lambda: bootstrap_latency(TWO[:1]), "needs at least 2 sentences; got 1"),
-    ("unequal corpora", lambda: compare_latency(TWO, TWO[:1]), "got 2 and 1, and .* differ at index 1"),
     (
-        "other sentences",
-        lambda: compare_latency(TWO, [TWO[0], Sentence([2], 3, 2)]),
-        "got 2 and 2, and source or reference length differ at index 1",
+        "unknown tokenizer",
+        lambda: corpus_bleu(["a"], [["a"]], Bleu("14a")),
+        "tokenize must be one of .* got '14a'",
     ),
-    ("unknown tokenizer", lambda: corpus_bleu(["a"], [["a"]], Bleu("14a")), "tokenize must be one of .* got '14a'"),
     ("no hypotheses", lambda: corpus_bleu([], [[]]), "hypotheses must hold at least one; got none"),
-    ("no references", lambda: corpus_bleu(["a"], []), "references must hold at least one list; got none"),
+    (
+        "no references",
+        lambda: corpus_bleu(["a"], []),
+        "references must hold at least one list; got none",
+    ),
     ("flat references", lambda: corpus_bleu(["a"], ["a"]), "got the sentence 'a'. Pass"),
-    ("references too few", lambda: corpus_bleu(["a", "b"], [["a", "b"], ["a"]]), r"as the 2 hypotheses; got \[2, 1\]"),
+    (
+        "references too few",
+        lambda: corpus_bleu(["a", "b"], [["a", "b"], ["a"]]),
+        r"as the 2 hypotheses; got \[2, 1\]",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("call", "message"), [case[1:] for case in BAD_INPUTS], ids=[case[0] for case in BAD_INPUTS])
+@pytest.mark.parametrize(
+    ("call", "message"), [case[1:] for case in BAD_INPUTS], ids=[case[0] for case in BAD_INPUTS]
+)
 def test_bad_input(call: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
 
 
-# --- the bootstrap
+# --- BLEU
 
 
-def wait_k_corpus(k: int, count: int = 60) -> list[Sentence]:
-    """The same sources for every k, with hypotheses that differ in length from them."""
-    generator = random.Random(7)
-    lengths = [(generator.randint(5, 25), generator.randint(5, 25)) for _ in range(count)]
-    return [Sentence([min(n, t + k) for t in range(m)], n, m) for n, m in lengths]
+HYPOTHESES = ["", "the cat sat on the mat today", "A dog barks at the very old moon"]
+REFERENCES = [
+    ["a bird", "the cat sat on a mat today", "a dog barks at the old moon"],
+    ["one bird sings", "today the cat sat on the mat", "the dog barks at the very old moon"],
+]
 
 
-def noisy_copy(reference: list[str], noise: float, seed: int) -> list[str]:
-    generator = random.Random(seed)
-    return [" ".join("x" if generator.random() < noise else w for w in line.split()) for line in reference]
-
-
-def word_salad(count: int, seed: int = 3) -> list[str]:
-    generator = random.Random(seed)
-    return [" ".join(generator.choices([f"w{i}" for i in range(40)], k=12)) for _ in range(count)]
-
-
-REFERENCE = word_salad(60)
-OTHER_REFERENCE = noisy_copy(REFERENCE, 0.3, 11)
-GOOD, POOR = noisy_copy(REFERENCE, 0.15, 5), noisy_copy(REFERENCE, 0.5, 6)
-
-
-@pytest.mark.parametrize("metric", [Metric("AL"), Metric("LAAL"), Metric("AL", mean="source-weighted")])
-def test_latency_interval(metric: Metric) -> None:
-    corpus = wait_k_corpus(3)
-    interval = bootstrap_latency(corpus, metric)
-    assert interval.score == corpus_latency(corpus, metric)
-    assert interval.low < interval.score.value < interval.high
-    assert bootstrap_latency(corpus, metric) == interval
-    assert bootstrap_latency(corpus, metric, Bootstrap(seed=1)) != interval
-    wide = bootstrap_latency(corpus, metric, Bootstrap(confidence=0.99))
-    assert wide.low <= interval.low <= interval.high <= wide.high
-
-
-def test_the_interval_is_as_wide_as_the_normal_theory_says() -> None:
-    # 200 sentences of lag 1 and 200 of lag 3: mean 2, standard deviation 1, so the mean's is 1/20.
-    corpus = [Sentence([1, 2, 3], 3)] * 200 + [Sentence([3, 3, 3], 3)] * 200
-    # The tolerance tells the 95 per cent interval from the 90 per cent one, which is 0.016 narrower on either side.
-    interval = bootstrap_latency(corpus, Metric(), Bootstrap(4000))
-    assert (interval.low, interval.high) == pytest.approx((2 - 1.96 / 20, 2 + 1.96 / 20), abs=0.007)
-
-
-def test_degenerate_intervals() -> None:
-    corpus = wait_k_corpus(3)
-    one = bootstrap_latency(corpus, Metric(), Bootstrap(1))
-    assert one.low == one.high
-    narrow = bootstrap_latency(corpus, Metric(), Bootstrap(2, confidence=1e-12))
-    assert narrow.low <= narrow.high
-
-
-def test_a_system_does_not_differ_from_itself() -> None:
-    for comparison in (
-        compare_latency(wait_k_corpus(3), wait_k_corpus(3), Metric(), QUICK),
-        compare_bleu(GOOD, GOOD, [REFERENCE], Bleu(), QUICK),
-    ):
-        difference = comparison.difference
-        assert (difference.score.value, difference.low, difference.high) == (0, 0, 0)
-        assert comparison.p_value == 1
-
-
-def test_a_slower_system_is_told_apart() -> None:
-    comparison = compare_latency(wait_k_corpus(3), wait_k_corpus(4), Metric("LAAL"))
-    assert comparison.difference.score.value == pytest.approx(comparison.second.value - comparison.first.value)
-    assert 0 < comparison.difference.low <= comparison.difference.score.value <= comparison.difference.high
-    assert comparison.p_value == pytest.approx(1 / 1001)
-    back = compare_latency(wait_k_corpus(4), wait_k_corpus(3), Metric("LAAL"))
-    assert back.difference.score.value == pytest.approx(-comparison.difference.score.value)
-    assert back.p_value == comparison.p_value
-
-
-def test_equal_systems_are_seldom_told_apart() -> None:
-    """Under the null hypothesis p is about uniform: 5 per cent of the tests reject at 0.05, give or take chance."""
-    generator = random.Random(1)
-    rejected = 0
-    for seed in range(200):
-        first, second = ([Sentence([generator.randint(1, 9)], 9) for _ in range(40)] for _ in range(2))
-        rejected += compare_latency(first, second, Metric(), Bootstrap(100, seed=seed)).p_value <= 0.05
-    assert 2 <= rejected <= 24
-
-
-@pytest.mark.parametrize("references", [[REFERENCE], [REFERENCE, OTHER_REFERENCE]], ids=["one", "two"])
+@pytest.mark.parametrize("references", [REFERENCES[:1], REFERENCES], ids=["one", "two"])
 def test_bleu_is_sacrebleus(references: list[list[str]]) -> None:
-    hypotheses = ["", *GOOD[1:]]
-    theirs = sacrebleu.corpus_bleu(hypotheses, references)
-    interval = bootstrap_bleu(hypotheses, references, Bleu(), QUICK)
-    assert interval.score.value == pytest.approx(theirs.score, abs=1e-12)
-    assert interval.score == corpus_bleu(hypotheses, references)
-    assert (interval.score.sentences, interval.score.empty) == (60, 1)
-    assert interval.low < interval.score.value < interval.high
-    start = f"BLEU|nrefs:{len(references)}|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
-    assert interval.signature == f"{start}|bs:200|seed:12345|rng:mt19937|ci:0.95"
-
-
-def test_every_resample_is_scored_as_sacrebleu_scores_it() -> None:
-    drawn = random.Random(9).choices(range(60), k=60)
-    theirs = sacrebleu.corpus_bleu([GOOD[i] for i in drawn], [[REFERENCE[i] for i in drawn]])
-    one = bootstrap_bleu(GOOD, [REFERENCE], Bleu(), Bootstrap(1, seed=9))
-    assert one.low == pytest.approx(theirs.score, abs=1e-12)
+    score = corpus_bleu(HYPOTHESES, references)
+    theirs = sacrebleu.corpus_bleu(HYPOTHESES, references)
+    assert score.value == pytest.approx(theirs.score, abs=1e-12)
+    assert score.value > 10  # or nothing is tested
+    assert (score.sentences, score.empty) == (3, 1)
+    settings = f"nrefs:{len(references)}|case:mixed|eff:no|tok:13a|smooth:exp"
+    assert score.signature == f"BLEU|{settings}|version:{sacrebleu.__version__}"
 
 
 def test_bleu_settings_reach_sacrebleu() -> None:
     score = corpus_bleu(["A b", "c D"], [["a b", "c d"]], Bleu("char", lowercase=True))
     assert score.value == pytest.approx(
-        sacrebleu.corpus_bleu(["A b", "c D"], [["a b", "c d"]], lowercase=True, tokenize="char").score
+        sacrebleu.corpus_bleu(
+            ["A b", "c D"], [["a b", "c d"]], lowercase=True, tokenize="char"
+        ).score
     )
     assert "case:lc" in score.signature
     assert "tok:char" in score.signature
     assert corpus_bleu(["", ""], [["a", "b"]]).value == 0
-
-
-def test_a_poorer_system_is_told_apart() -> None:
-    comparison = compare_bleu(GOOD, POOR, [REFERENCE], Bleu(), QUICK)
-    assert comparison.difference.high < 0
-    assert comparison.p_value == pytest.approx(1 / 201)
-    assert comparison == compare_bleu(GOOD, POOR, [REFERENCE], Bleu(), QUICK)

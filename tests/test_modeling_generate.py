@@ -1,4 +1,5 @@
-"""`generate` under wait-k: the same as whole forward passes, one per token, whatever the search and the cache."""
+"""`generate` under wait-k: the same as whole forward passes, one per token, whatever the search and
+the cache."""
 
 import copy
 import io
@@ -32,7 +33,9 @@ def greedy(model, source, mask, k, steps):
     target = torch.full((len(source), 1), PAD)
     ended = torch.zeros(len(source), dtype=torch.bool)
     while target.shape[1] <= steps and not ended.all():
-        logits = model(source, attention_mask=mask, decoder_input_ids=target, wait_k=k).logits[:, -1]
+        logits = model(source, attention_mask=mask, decoder_input_ids=target, wait_k=k).logits[
+            :, -1
+        ]
         token = torch.where(ended, PAD, logits.argmax(-1))
         target = torch.cat([target, token[:, None]], dim=1)
         ended |= token == EOS
@@ -46,10 +49,13 @@ def log_probability(model, source, mask, k, target):
 
 
 def beam(model, source, k, beams, steps):
-    """Beam search over one source by whole forward passes, for targets that never end: the best one and its score."""
+    """Beam search over one source by whole forward passes, for targets that never end: the best one
+    and its score."""
     target, scores = torch.full((1, 1), PAD), torch.zeros(1)
     for _ in range(steps):
-        logits = model(source.expand(len(target), -1), decoder_input_ids=target, wait_k=k).logits[:, -1]
+        logits = model(source.expand(len(target), -1), decoder_input_ids=target, wait_k=k).logits[
+            :, -1
+        ]
         logits = logits.log_softmax(-1)
         logits[:, EOS] = -torch.inf
         scores, order = (scores[:, None] + logits).flatten().topk(beams)
@@ -68,7 +74,9 @@ def ending(model):
 def test_generate_equals_a_loop_of_whole_forwards(model, k):
     model = ending(model)
     source, mask = batch(9, 6, 8, 1, 9, 7)
-    target = model.generate(source, attention_mask=mask, wait_k=k, max_new_tokens=14, do_sample=False, num_beams=1)
+    target = model.generate(
+        source, attention_mask=mask, wait_k=k, max_new_tokens=14, do_sample=False, num_beams=1
+    )
     assert target.tolist() == greedy(model, source, mask, k, 14).tolist()
     ends = (target == EOS).any(1)
     assert ends.any()
@@ -115,17 +123,27 @@ def test_the_scores_of_beam_search_are_those_of_a_whole_forward(model, k):
     )
     repeated = k if isinstance(k, int) else k.repeat_interleave(4)
     each = log_probability(
-        model, source.repeat_interleave(4, 0), mask.repeat_interleave(4, 0), repeated, found.sequences
+        model,
+        source.repeat_interleave(4, 0),
+        mask.repeat_interleave(4, 0),
+        repeated,
+        found.sequences,
     )
     ends = (found.sequences[:, 1:] == EOS).long()
-    written = ends.cumsum(1) - ends == 0  # up to the first </s> (transformers fills up with that where PAD is 0)
+    written = (
+        ends.cumsum(1) - ends == 0
+    )  # up to the first </s> (transformers fills up with that where PAD is 0)
     assert len({int(length) for length in written.sum(1)}) > 1
     expected = (each * written).sum(1) / written.sum(1)
     torch.testing.assert_close(found.sequences_scores, expected, rtol=0, atol=1e-4)
     if not isinstance(k, int):
         for row, own in enumerate(k):
             alone = model.generate(
-                source[row : row + 1], attention_mask=mask[row : row + 1], wait_k=own, num_beams=4, max_new_tokens=10
+                source[row : row + 1],
+                attention_mask=mask[row : row + 1],
+                wait_k=own,
+                num_beams=4,
+                max_new_tokens=10,
             )
             length = int(written[4 * row].sum()) + 1
             assert alone[0, :length].tolist() == found.sequences[4 * row, :length].tolist()
@@ -164,7 +182,9 @@ def test_generate_takes_states_and_embeddings(model, beams):
 def test_generate_goes_on_from_a_given_target(model):
     source, mask = batch(7, 6)
     whole = model.generate(source, attention_mask=mask, wait_k=2, max_new_tokens=9)
-    rest = model.generate(source, attention_mask=mask, wait_k=2, decoder_input_ids=whole[:, :4], max_new_tokens=6)
+    rest = model.generate(
+        source, attention_mask=mask, wait_k=2, decoder_input_ids=whole[:, :4], max_new_tokens=6
+    )
     assert rest.tolist() == whole.tolist()
 
 
@@ -199,8 +219,13 @@ def test_a_wait_3_model_decodes_under_wait_3_unless_told_otherwise(encoder_atten
     by_default = trained.generate(**inputs).tolist()
     assert by_default == untrained.generate(**inputs, wait_k=3).tolist()
     assert by_default != untrained.generate(**inputs).tolist()
-    assert trained.generate(**inputs, wait_k="full").tolist() == untrained.generate(**inputs).tolist()
-    assert trained.generate(**inputs, wait_k=1).tolist() == untrained.generate(**inputs, wait_k=1).tolist()
+    assert (
+        trained.generate(**inputs, wait_k="full").tolist() == untrained.generate(**inputs).tolist()
+    )
+    assert (
+        trained.generate(**inputs, wait_k=1).tolist()
+        == untrained.generate(**inputs, wait_k=1).tolist()
+    )
 
 
 def test_a_keyword_beats_the_generation_config_and_that_beats_the_config(model):
@@ -220,7 +245,10 @@ def test_a_keyword_beats_the_generation_config_and_that_beats_the_config(model):
     one_call = GenerationConfig(max_new_tokens=10, wait_k=1)
     del inputs["max_new_tokens"]
     assert model.generate(**inputs, generation_config=one_call).tolist() == expected[1]
-    assert model.generate(**inputs, generation_config=GenerationConfig(max_new_tokens=10)).tolist() == expected[2]
+    assert (
+        model.generate(**inputs, generation_config=GenerationConfig(max_new_tokens=10)).tolist()
+        == expected[2]
+    )
     assert model.generation_config.wait_k == 2  # no call changes the model's own
 
 
@@ -229,7 +257,10 @@ def test_a_text_streamer_hears_every_word(model, tokenizer):
     heard = io.StringIO()
     with redirect_stdout(heard):
         target = model.generate(
-            source, wait_k=2, max_new_tokens=8, streamer=TextStreamer(tokenizer, skip_special_tokens=True)
+            source,
+            wait_k=2,
+            max_new_tokens=8,
+            streamer=TextStreamer(tokenizer, skip_special_tokens=True),
         )
     assert heard.getvalue().split() == tokenizer.decode(target[0], skip_special_tokens=True).split()
     assert len(heard.getvalue().split()) == 8
@@ -250,5 +281,7 @@ def test_generate_returns_what_it_is_asked_for(encoder_attention):
     )
     width = 6 if encoder_attention == "causal" else packed_width(6)
     assert len(outputs.cross_attentions) == len(outputs.logits) == 5
-    assert {layer.shape for step in outputs.cross_attentions for layer in step} == {(2, 2, 1, width)}
+    assert {layer.shape for step in outputs.cross_attentions for layer in step} == {
+        (2, 2, 1, width)
+    }
     assert isinstance(outputs.past_key_values, EncoderDecoderCache)

@@ -1,4 +1,5 @@
-"""Checkpoints: any Marian model loads, ours come back bit for bit, and load where our package is not installed."""
+"""Checkpoints: any Marian model loads, ours come back bit for bit, and load where our package is
+not installed."""
 
 import json
 import os
@@ -39,13 +40,23 @@ from tests.tiny import (
 
 pytestmark = pytest.mark.usefixtures("no_gradients")
 ROOT = Path(hf_simultaneous.__file__).parent.parent
-CODE = {"modeling_simultaneous.py", "configuration_simultaneous.py", "inputs.py", "masks.py", "schedule.py"}
+CODE = {
+    "modeling_simultaneous.py",
+    "configuration_simultaneous.py",
+    "encoder_decoder.py",
+    "inputs.py",
+    "masks.py",
+    "schedule.py",
+}
 
 
 def random_marian(**overrides):
-    """A Marian model with small sizes and large weights, and Marian's own token ids unless told otherwise."""
+    """A Marian model with small sizes and large weights, and Marian's own token ids unless told
+    otherwise."""
     torch.manual_seed(0)
-    model = MarianMTModel(MarianConfig(**{**SIZES, "init_std": 0.5, "scale_embedding": True, **overrides})).eval()
+    model = MarianMTModel(
+        MarianConfig(**{**SIZES, "init_std": 0.5, "scale_embedding": True, **overrides})
+    ).eval()
     torch.nn.init.normal_(model.final_logits_bias)
     return model
 
@@ -54,7 +65,11 @@ MARIANS = {
     "Marian's token ids": {},
     "shared": TOKENS,
     "not shared": {**TOKENS, "share_encoder_decoder_embeddings": False},
-    "another target vocabulary": {**TOKENS, "share_encoder_decoder_embeddings": False, "decoder_vocab_size": 33},
+    "another target vocabulary": {
+        **TOKENS,
+        "share_encoder_decoder_embeddings": False,
+        "decoder_vocab_size": 33,
+    },
     "untied": {**TOKENS, **TALKATIVE},
 }
 
@@ -85,10 +100,18 @@ def test_a_marian_checkpoint_loads_and_translates_the_same(marian):
     source, mask = batch(9, 6, 8)
     target = words(3, 7, seed=1) % 30 + 3
     expected = theirs(source, attention_mask=mask, decoder_input_ids=target)
-    assert torch.equal(ours(source, attention_mask=mask, decoder_input_ids=target).logits, expected.logits)
-    for options in ({}, {"num_beams": 4, "early_stopping": True}, {"num_beams": 3, "length_penalty": 0.6}):
+    assert torch.equal(
+        ours(source, attention_mask=mask, decoder_input_ids=target).logits, expected.logits
+    )
+    for options in (
+        {},
+        {"num_beams": 4, "early_stopping": True},
+        {"num_beams": 3, "length_penalty": 0.6},
+    ):
         inputs = {"attention_mask": mask, "max_new_tokens": 9, **options}
-        assert ours.generate(source, **inputs).tolist() == theirs.generate(source, **inputs).tolist()
+        assert (
+            ours.generate(source, **inputs).tolist() == theirs.generate(source, **inputs).tolist()
+        )
     assert ours.generate(source, attention_mask=mask, max_new_tokens=9, wait_k=1).shape[0] == 3
 
 
@@ -105,7 +128,9 @@ def test_it_goes_back_to_marian(marian, tmp_path):
     assert not files & CODE
     config = json.loads((tmp_path / "back" / "config.json").read_text())
     assert (config["model_type"], config["architectures"]) == ("marian", ["MarianMTModel"])
-    assert not {"auto_map", "wait_k", "catchup", "encoder_attention", "label_smoothing"} & set(config)
+    assert not {"auto_map", "wait_k", "catchup", "encoder_attention", "label_smoothing"} & set(
+        config
+    )
     plain = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "back")
     same_weights(plain, theirs)
     source, mask = batch(9, 6, 8)
@@ -121,7 +146,10 @@ def test_a_model_of_ours_becomes_a_marian_of_its_own(tmp_path):
     expected = ours(source, decoder_input_ids=target, wait_k="full").logits
     assert torch.equal(theirs(source, decoder_input_ids=target).logits, expected)
     inputs = {"max_new_tokens": 9, "num_beams": 2}
-    assert theirs.generate(source, **inputs).tolist() == ours.generate(source, wait_k="full", **inputs).tolist()
+    assert (
+        theirs.generate(source, **inputs).tolist()
+        == ours.generate(source, wait_k="full", **inputs).tolist()
+    )
     assert not hasattr(theirs.config, "auto_map")
     theirs.generation_config.max_length = 7
     theirs.lm_head.weight.zero_()
@@ -133,7 +161,9 @@ def test_a_model_of_ours_becomes_a_marian_of_its_own(tmp_path):
     assert SimultaneousMTModel.from_marian(theirs).config.model_type == "simultaneous-mt"
 
 
-@pytest.mark.parametrize("overrides", [TOKENS, MARIANS["another target vocabulary"], MARIANS["untied"]])
+@pytest.mark.parametrize(
+    "overrides", [TOKENS, MARIANS["another target vocabulary"], MARIANS["untied"]]
+)
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_a_marian_in_memory_becomes_ours_without_a_copy(overrides, attention):
     theirs = random_marian(**overrides, attn_implementation=attention)
@@ -164,26 +194,62 @@ def test_a_marian_whose_attention_takes_no_mask_is_refused():
 
 
 def test_a_causal_model_is_no_marian():
-    with pytest.raises(ValueError, match="encoder_attention='causal' .* Train with encoder_attention='prefix'"):
+    with pytest.raises(
+        ValueError, match="encoder_attention='causal' .* Train with encoder_attention='prefix'"
+    ):
         tiny_model(encoder_attention="causal").to_marian()
 
 
 def test_a_checkpoint_as_the_hub_has_them(tmp_path):
-    """An `opus-mt-*` repository: a `.bin`, and a config full of what transformers has since moved or dropped."""
+    """An `opus-mt-*` repository: a `.bin`, and a config full of what transformers has since moved
+    or dropped."""
     theirs = random_marian(activation_function="swish")
     torch.save(theirs.state_dict(), tmp_path / "pytorch_model.bin")
-    config = {**SIZES, **dict.fromkeys(("add_bias_logits", "add_final_layer_norm", "normalize_before"), False)}
-    config |= {"model_type": "marian", "architectures": ["MarianMTModel"], "activation_function": "swish"}
-    config |= {"_num_labels": 3, "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}, "num_hidden_layers": 2}
+    config = {
+        **SIZES,
+        **dict.fromkeys(("add_bias_logits", "add_final_layer_norm", "normalize_before"), False),
+    }
+    config |= {
+        "model_type": "marian",
+        "architectures": ["MarianMTModel"],
+        "activation_function": "swish",
+    }
+    config |= {
+        "_num_labels": 3,
+        "id2label": {"0": "LABEL_0"},
+        "label2id": {"LABEL_0": 0},
+        "num_hidden_layers": 2,
+    }
     config |= {"vocab_size": 58101, "pad_token_id": 58100, "eos_token_id": 0, "bos_token_id": 0}
-    config |= {"decoder_start_token_id": 58100, "scale_embedding": True, "static_position_embeddings": True}
-    config |= {"max_length": 12, "num_beams": 2, "bad_words_ids": [[58100]], "is_encoder_decoder": True}
+    config |= {
+        "decoder_start_token_id": 58100,
+        "scale_embedding": True,
+        "static_position_embeddings": True,
+    }
+    config |= {
+        "max_length": 12,
+        "num_beams": 2,
+        "bad_words_ids": [[58100]],
+        "is_encoder_decoder": True,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
-    generation = {"_from_model_config": True, "max_length": 12, "num_beams": 2, "bad_words_ids": [[58100]]}
+    generation = {
+        "_from_model_config": True,
+        "max_length": 12,
+        "num_beams": 2,
+        "bad_words_ids": [[58100]],
+    }
     generation |= {"decoder_start_token_id": 58100, "pad_token_id": 58100, "eos_token_id": 0}
-    generation |= {"forced_eos_token_id": 0, "bos_token_id": 0, "transformers_version": "4.32.0.dev0"}
+    generation |= {
+        "forced_eos_token_id": 0,
+        "bos_token_id": 0,
+        "transformers_version": "4.32.0.dev0",
+    }
     (tmp_path / "generation_config.json").write_text(json.dumps(generation))
-    theirs, ours = MarianMTModel.from_pretrained(tmp_path), SimultaneousMTModel.from_pretrained(tmp_path)
+    theirs, ours = (
+        MarianMTModel.from_pretrained(tmp_path),
+        SimultaneousMTModel.from_pretrained(tmp_path),
+    )
     same_weights(ours, theirs)
     source, mask = batch(9, 6, 8)
     found = ours.generate(source, attention_mask=mask)
@@ -209,7 +275,9 @@ def test_a_marian_checkpoint_may_be_given_a_policy_while_loading(tmp_path):
 # Save and load
 
 
-@pytest.mark.parametrize("overrides", [{}, TALKATIVE, {"share_encoder_decoder_embeddings": False}], ids=str)
+@pytest.mark.parametrize(
+    "overrides", [{}, TALKATIVE, {"share_encoder_decoder_embeddings": False}], ids=str
+)
 def test_a_model_comes_back_bit_for_bit(encoder_attention, overrides, tmp_path):
     model = tiny_model(encoder_attention=encoder_attention, wait_k=3, catchup=5, **overrides)
     model.save_pretrained(tmp_path)
@@ -225,9 +293,17 @@ def test_a_model_comes_back_bit_for_bit(encoder_attention, overrides, tmp_path):
         inputs = {"attention_mask": mask, "decoder_input_ids": target, "wait_k": k}
         assert torch.equal(loaded(source, **inputs).logits, model(source, **inputs).logits)
     ours, theirs = model.config.to_dict(), loaded.config.to_dict()
-    assert {name for name in ours if ours[name] != theirs[name]} <= {"_name_or_path", "dtype", "transformers_version"}
+    assert {name for name in ours if ours[name] != theirs[name]} <= {
+        "_name_or_path",
+        "dtype",
+        "transformers_version",
+    }
     if overrides == {}:
-        assert loaded.lm_head.weight is loaded.model.shared.weight is loaded.model.encoder.embed_tokens.weight
+        assert (
+            loaded.lm_head.weight
+            is loaded.model.shared.weight
+            is loaded.model.encoder.embed_tokens.weight
+        )
 
 
 def test_a_resized_model_comes_back(tmp_path):
@@ -246,7 +322,9 @@ def test_other_precisions_come_back(dtype, tmp_path):
     same_weights(loaded, model)
     single = SimultaneousMTModel.from_pretrained(tmp_path, dtype=torch.float32)
     assert torch.equal(single.lm_head.weight, model.lm_head.weight.float())
-    fresh = tiny_model().model.encoder.embed_positions.weight  # made anew, in the precision asked for
+    fresh = (
+        tiny_model().model.encoder.embed_positions.weight
+    )  # made anew, in the precision asked for
     assert torch.equal(single.model.encoder.embed_positions.weight, fresh)
 
 
@@ -287,7 +365,9 @@ def test_the_auto_classes_know_it(encoder_attention, tmp_path):
     assert type(loaded) is SimultaneousMTModel
     same_weights(loaded, model)
     trusted = AutoModelForSeq2SeqLM.from_pretrained(tmp_path, trust_remote_code=True)
-    assert type(trusted) is SimultaneousMTModel  # the installed package wins over the copy in the folder
+    assert (
+        type(trusted) is SimultaneousMTModel
+    )  # the installed package wins over the copy in the folder
     base = AutoModel.from_pretrained(tmp_path)
     assert type(base) is SimultaneousModel
     same_weights(base, model.model)
@@ -322,7 +402,9 @@ def test_marian_is_still_marian(tmp_path):
 def test_the_auto_classes_know_no_other_name():
     from hf_simultaneous.auto import _Ours
 
-    with pytest.raises(AttributeError, match="know SimultaneousConfig, .*; got 'SimultaneousTokenizer'"):
+    with pytest.raises(
+        AttributeError, match="know SimultaneousConfig, .*; got 'SimultaneousTokenizer'"
+    ):
         _Ours().SimultaneousTokenizer  # noqa: B018
 
 
@@ -330,7 +412,7 @@ def test_the_auto_classes_know_no_other_name():
 IMPORT_ORDERS = {
     "ours alone": """
         import hf_simultaneous
-        assert not {"torch", "transformers"} & set(sys.modules), "importing the package is not light"
+        assert not {"torch", "transformers"} & set(sys.modules), "the import is not light"
     """,
     "ours, then AutoModel": """
         import hf_simultaneous
@@ -372,7 +454,8 @@ for name, order in orders.items():
 """
 CHECK = """
 config = AutoConfig.from_pretrained({folder!r})
-assert type(config).__module__ == "hf_simultaneous.configuration_simultaneous", type(config).__module__
+home = type(config).__module__
+assert home == "hf_simultaneous.configuration_simultaneous", home
 assert type(config) in AutoModelForSeq2SeqLM._model_mapping
 if name in ("ours, then AutoModel", "our model, then AutoModel"):
     model = AutoModelForSeq2SeqLM.from_pretrained({folder!r})
@@ -431,7 +514,8 @@ for number, folder in enumerate(folders):
         found[f"{number} {name} logits"] = loaded(**inputs).logits
         found[f"{number} {name} full"] = loaded(**inputs, wait_k="full").logits
         sources = {key: inputs[key] for key in ("input_ids", "attention_mask")}
-        found[f"{number} {name} target"] = loaded.generate(**sources, wait_k=1, num_beams=2, max_new_tokens=6)
+        search = {"wait_k": 1, "num_beams": 2, "max_new_tokens": 6}
+        found[f"{number} {name} target"] = loaded.generate(**sources, **search)
 save_file({name: tensor.contiguous() for name, tensor in found.items()}, outputs)
 """
 
@@ -440,7 +524,10 @@ def test_checkpoints_work_where_our_package_is_not_installed(tmp_path):
     source, mask = batch(9, 6)
     inputs = {"input_ids": source, "attention_mask": mask, "decoder_input_ids": words(2, 7, seed=1)}
     save_file(inputs, tmp_path / "inputs.safetensors")
-    models = {name: tiny_model(encoder_attention=name, wait_k=2, catchup=3) for name in ("causal", "prefix")}
+    models = {
+        name: tiny_model(encoder_attention=name, wait_k=2, catchup=3)
+        for name in ("causal", "prefix")
+    }
     for name, model in models.items():
         model.generation_config.wait_k = 2
         model.save_pretrained(tmp_path / name)
@@ -477,7 +564,8 @@ def test_checkpoints_work_where_our_package_is_not_installed(tmp_path):
 
 
 def test_the_files_that_travel_import_nothing_that_stays():
-    """A checkpoint's code may import its siblings, in the form transformers copies, and what pip installs with it."""
+    """A checkpoint's code may import its siblings, in the form transformers copies, and what pip
+    installs with it."""
     for name in CODE:
         text = (ROOT / "hf_simultaneous" / name).read_text(encoding="utf-8")
         for line in text.splitlines():

@@ -29,7 +29,9 @@ def test_the_loss_is_the_smoothed_cross_entropy_of_real_labels(encoder_attention
     labels = words(2, 6, seed=1)
     labels[1, 4:] = -100
     outputs = model(source, attention_mask=mask, labels=labels, wait_k=2)
-    given = torch.cat([torch.full((2, 1), PAD), labels[:, :-1].where(labels[:, :-1] != -100, PAD)], dim=1)
+    given = torch.cat(
+        [torch.full((2, 1), PAD), labels[:, :-1].where(labels[:, :-1] != -100, PAD)], dim=1
+    )
     logits = model(source, attention_mask=mask, decoder_input_ids=given, wait_k=2).logits
     assert torch.equal(outputs.logits, logits)
     log_p, real = logits.log_softmax(-1), labels != -100
@@ -37,7 +39,9 @@ def test_the_loss_is_the_smoothed_cross_entropy_of_real_labels(encoder_attention
     each = -(0.9 * of_label + 0.1 * log_p.mean(-1))[real]
     torch.testing.assert_close(outputs.loss, each.mean())
     for items in (20, torch.tensor(20)):
-        shared = model(source, attention_mask=mask, labels=labels, wait_k=2, num_items_in_batch=items)
+        shared = model(
+            source, attention_mask=mask, labels=labels, wait_k=2, num_items_in_batch=items
+        )
         torch.testing.assert_close(shared.loss, each.sum() / 20)
 
 
@@ -69,7 +73,9 @@ def trained_gradients(model, checkpointing=False, **options):
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs=options)
     source, mask = batch(7, 5)
     torch.manual_seed(0)
-    model(source, attention_mask=mask, labels=words(2, 6, seed=1), wait_k=torch.tensor([1, 3])).loss.backward()
+    model(
+        source, attention_mask=mask, labels=words(2, 6, seed=1), wait_k=torch.tensor([1, 3])
+    ).loss.backward()
     return {name: weight.grad for name, weight in model.named_parameters() if weight.requires_grad}
 
 
@@ -97,9 +103,13 @@ def test_prefixes_encoded_in_small_calls_have_the_same_gradients():
 @torch.enable_grad()
 def test_no_gradient_reaches_a_token_that_was_not_read(model):
     embeddings = model.get_encoder().embed_tokens(words(1, 12)).detach().requires_grad_()
-    logits = model(inputs_embeds=embeddings, decoder_input_ids=words(1, 10, seed=1), wait_k=2).logits
+    logits = model(
+        inputs_embeds=embeddings, decoder_input_ids=words(1, 10, seed=1), wait_k=2
+    ).logits
     for step in (1, 5, 9):
-        (gradient,) = torch.autograd.grad(logits[:, step - 1].pow(2).sum(), embeddings, retain_graph=True)
+        (gradient,) = torch.autograd.grad(
+            logits[:, step - 1].pow(2).sum(), embeddings, retain_graph=True
+        )
         reached = gradient[0].abs().sum(-1) > 0
         assert reached.tolist() == [place < step + 1 for place in range(12)]
 
@@ -116,7 +126,12 @@ def test_training_mode_is_random_and_repeats_with_the_seed(model):
 
 
 def test_layerdrop_leaves_layers_out_in_training_only(encoder_attention):
-    model = tiny_model(encoder_attention=encoder_attention, encoder_layerdrop=1.0, decoder_layerdrop=1.0, dropout=0.0)
+    model = tiny_model(
+        encoder_attention=encoder_attention,
+        encoder_layerdrop=1.0,
+        decoder_layerdrop=1.0,
+        dropout=0.0,
+    )
     ran = []
     for layer in (*model.model.encoder.layers, *model.model.decoder.layers):
         layer.register_forward_hook(lambda *_: ran.append(1))
@@ -127,7 +142,12 @@ def test_layerdrop_leaves_layers_out_in_training_only(encoder_attention):
 
 
 def examples(tokenizer):
-    texts = [("w3 w4 w5 w6", "w7 w8"), ("w9 w10", "w11 w12 w13 w14"), ("w15", "w16"), ("w5 w6 w7", "w3 w4")]
+    texts = [
+        ("w3 w4 w5 w6", "w7 w8"),
+        ("w9 w10", "w11 w12 w13 w14"),
+        ("w15", "w16"),
+        ("w5 w6 w7", "w3 w4"),
+    ]
     return [dict(tokenizer(source, text_target=target)) for source, target in texts]
 
 
@@ -168,9 +188,12 @@ def test_the_trainer_of_transformers_trains_it(encoder_attention, tokenizer, tmp
         data_collator=DataCollatorForSeq2Seq(tokenizer, model=model),
     )
     result = trainer.train()
-    changed = {name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])}
+    changed = {
+        name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])
+    }
     assert changed == {name for name in before if "embed_positions" not in name}
-    # It divides by the labels of all the micro-batches of a step, so the loss is the mean over all of them.
+    # It divides by the labels of all the micro-batches of a step, so the loss is the mean over all
+    # of them.
     fresh = tiny_model(encoder_attention=encoder_attention, **options)
     whole = fresh(**DataCollatorForSeq2Seq(tokenizer, model=fresh)(examples(tokenizer))).loss
     assert result.training_loss == pytest.approx(whole.item(), rel=1e-4)

@@ -1,4 +1,5 @@
-"""The packed twin says what the model says, follows its weights, and does not outlive it."""
+"""Every layout gives the same product; what is made of a model follows its weights and listeners,
+and does not outlive it."""
 
 import gc
 import weakref
@@ -7,8 +8,14 @@ from functools import partial
 import pytest
 import torch
 
-from hf_simultaneous.packing import MANY, packed
+from hf_simultaneous import packing
+from hf_simultaneous.families import adapter_for
+from hf_simultaneous.packing import FEW, LAYOUTS, fastest, packed, product
 from tests.tiny import tiny_model
+
+
+torch.set_num_threads(1)
+ROWS = [1, 2, 7, FEW, FEW + 1, 40]
 
 
 @pytest.fixture
@@ -16,68 +23,103 @@ def model():
     return tiny_model().eval()
 
 
-def lm_head(part, rows: int) -> torch.Tensor:
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("biased", [True, False])
+def test_layouts_give_the_same_for_any_number_of_rows(layout, rows, biased):
     torch.manual_seed(rows)
+    weight, bias = torch.randn(24, 16), torch.randn(24) if biased else None
+    hidden = torch.randn(rows, 16)
     with torch.inference_mode():
-        return part.lm_head(torch.randn(rows, 1, part.config.d_model))
+        found = LAYOUTS[layout](weight, bias)(hidden)
+    wanted = torch.nn.functional.linear(hidden, weight, bias)
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 8, MANY - 1, MANY, 40])
-def test_products_are_the_same_for_any_number_of_rows(model, rows):
-    assert packed(model) is not model
-    torch.testing.assert_close(lm_head(packed(model), rows), lm_head(model, rows), atol=1e-5, rtol=1e-5)
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("choice", [("columns", "own"), ("own", "own"), ("columns", "columns")])
+def test_layers_with_one_input_are_one_product(monkeypatch, rows, choice):
+    monkeypatch.setattr(packing, "fastest", lambda *_: choice)
+    layers = [torch.nn.Linear(16, size) for size in (8, 24)]
+    hidden = torch.randn(rows, 16)
+    with torch.inference_mode():
+        found = product(*layers)(hidden)
+        wanted = torch.cat([layer(hidden) for layer in layers], 1)
+    torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
 
 
-def test_the_twin_is_made_once(model):
-    assert packed(model) is packed(model)
+def test_the_layout_is_one_of_those_there_are_and_tried_once():
+    first = fastest(40, 24, 1)
+    assert {*first} <= {*LAYOUTS}
+    tried = fastest.cache_info().misses
+    assert fastest(40, 24, 1) == first
+    assert fastest.cache_info().misses == tried
 
 
-@pytest.mark.parametrize("change", ["optimizer", "data", "replaced"])
-def test_changed_weights_make_a_new_twin(model, change):
-    before = packed(model)
-    weight = model.model.decoder.layers[0].fc1.weight
+def test_where_time_runs_out_it_is_torchs_own(monkeypatch):
+    monkeypatch.setattr(packing, "TRIED_SECONDS", 0.0)
+    assert fastest(41, 24, 1) == ("own", "own")
+
+
+def test_a_copy_must_be_worth_it():
+    assert packing._best({"own": 1.0, "columns": 0.95}) == "own"
+    assert packing._best({"own": 1.0, "columns": 0.5}) == "columns"
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_the_twin_says_what_the_model_says(model, rows):
+    twin = packed(model)
+    hidden = torch.randn(rows, 1, model.config.d_model)
+    with torch.inference_mode():
+        torch.testing.assert_close(
+            twin.lm_head(hidden), model.lm_head(hidden), atol=1e-5, rtol=1e-5
+        )
+
+
+def test_only_where_there_is_a_choice():
+    training = tiny_model().train()
+    assert packed(training) is training
+    double = tiny_model().eval().double()
+    assert packed(double) is double
+
+
+def test_an_adapter_is_made_once(model):
+    assert adapter_for(model) is adapter_for(model)
+
+
+@pytest.mark.parametrize("change", ["optimizer", "data", "replaced", "norm", "embedding"])
+def test_changed_weights_make_a_new_adapter(model, change):
+    before = adapter_for(model)
+    layer = model.model.decoder.layers[0]
+    weight = layer.fc1.weight
     if change == "optimizer":
         with torch.no_grad():
             weight.mul_(2)
     elif change == "data":  # as moving averages do it; torch does not count this change
         weight.data.mul_(2)
+    elif change == "replaced":
+        layer.fc1.weight = torch.nn.Parameter(weight * 2)
+    elif change == "norm":
+        layer.final_layer_norm.weight = torch.nn.Parameter(layer.final_layer_norm.weight * 2)
     else:
-        model.model.decoder.layers[0].fc1.weight = torch.nn.Parameter(weight * 2)
-    after = packed(model)
-    assert after is not before
-    hidden = torch.randn(1, 1, model.config.d_model)
-    with torch.inference_mode():
-        wanted = model.model.decoder.layers[0].fc1(hidden)
-        torch.testing.assert_close(after.model.decoder.layers[0].fc1(hidden), wanted, atol=1e-5, rtol=1e-5)
+        embedding = model.model.decoder.embed_tokens
+        embedding.weight = torch.nn.Parameter(embedding.weight * 2)
+    assert adapter_for(model) is not before
 
 
-def test_a_model_that_is_let_go_is_freed(model):
+def test_a_model_that_is_let_go_is_freed():
     private = tiny_model().eval()
     private.generate = partial(id, private)  # a trusted set puts such a reference on its model
-    packed(private)
+    adapter_for(private)
     gone = weakref.ref(private)
     del private
     gc.collect()
     assert gone() is None
 
 
-def test_hooks_on_linear_layers_are_heard(model):
-    private = tiny_model().eval()
-    packed(private)
-    heard = []
-    private.lm_head.register_forward_hook(lambda *_: heard.append(1))
-    lm_head(packed(private), 1)
-    assert heard
-
-
-def test_a_model_made_in_inference_mode_is_packed():
+def test_a_model_made_in_inference_mode_is_served():
     with torch.inference_mode():
         private = tiny_model().eval()
-        torch.testing.assert_close(lm_head(packed(private), 2), lm_head(private, 2), atol=1e-5, rtol=1e-5)
-
-
-def test_only_where_it_pays(model):
-    training = tiny_model().train()
-    assert packed(training) is training
-    double = tiny_model().eval().double()
-    assert packed(double) is double
+        hidden = torch.randn(2, private.config.d_model)
+        wanted = private.lm_head(hidden) + private.final_logits_bias
+        torch.testing.assert_close(adapter_for(private).logits(hidden), wanted)

@@ -1,4 +1,5 @@
-"""`pipeline("simultaneous-translation")`: the same words as the generator gives, from a set, a checkpoint, a model."""
+"""`pipeline("simultaneous-translation")`: the same words as the generator gives, from a set, a
+checkpoint, a model."""
 
 import asyncio
 import dataclasses
@@ -13,7 +14,7 @@ from transformers import MarianMTModel, pipeline
 
 from hf_simultaneous import AdaptiveWaitKGenerator, FullSentence, SimultaneousMTModel, WaitK
 from hf_simultaneous.pipelines import TASK, SimultaneousTranslationPipeline
-from hf_simultaneous.translation import TextSession
+from hf_simultaneous.text_session import TextSession
 from tests.babble import SENTENCES, TEXT, babbler, save_babbler
 
 
@@ -37,7 +38,10 @@ def generator(saved):
 
 def written(events):
     """The words of a stream, its sentences parted by a space."""
-    return " ".join(" ".join(sentence) for sentence in [[event.text for event in events if event.action == "WRITE"]])
+    return " ".join(
+        " ".join(sentence)
+        for sentence in [[event.text for event in events if event.action == "WRITE"]]
+    )
 
 
 def untimed(events):
@@ -66,7 +70,9 @@ def test_lists_batches_and_generators(pipe):
 
 
 def test_what_is_no_text_is_refused(pipe):
-    with pytest.raises(TypeError, match=r"takes a text or a list of texts, and stream\(\) words; got 3"):
+    with pytest.raises(
+        TypeError, match=r"takes a text or a list of texts, and stream\(\) words; got 3"
+    ):
         pipe(3)
 
 
@@ -104,7 +110,9 @@ def test_an_operating_point(tmp_path):
 
 def babbler_with_latencies():
     plain = babbler()
-    return AdaptiveWaitKGenerator(plain.models, plain.tokenizer, latencies={"low": {1: 0.1, 2: 0.0}})
+    return AdaptiveWaitKGenerator(
+        plain.models, plain.tokenizer, latencies={"low": {1: 0.1, 2: 0.0}}
+    )
 
 
 def test_asynchronous_code_gets_the_same(pipe):
@@ -122,7 +130,9 @@ def test_a_single_checkpoint_or_a_model_serves_every_k(tmp_path, generator):
     for model, more in ((str(tmp_path), {}), (alone.model, {"tokenizer": generator.tokenizer})):
         pipe = pipeline(TASK, model=model, device="cpu", **more)
         assert pipe(TEXT)["translation_text"] == expected
-    with pytest.raises(ValueError, match="latency names an operating point of a set, and .* is no set"):
+    with pytest.raises(
+        ValueError, match="latency names an operating point of a set, and .* is not a set"
+    ):
         pipeline(TASK, model=str(tmp_path), latency="low", device="cpu")
 
 
@@ -131,7 +141,9 @@ def test_any_marian_checkpoint_becomes_simultaneous(tmp_path, generator):
     generator.tokenizer.save_pretrained(tmp_path)
     pipe = pipeline(TASK, model=str(tmp_path), device="cpu", k=2)
     alone = AdaptiveWaitKGenerator(MarianMTModel.from_pretrained(tmp_path), generator.tokenizer)
-    assert pipe(TEXT)["translation_text"] == written(TextSession(alone, policy=WaitK(2)).stream(TEXT))
+    assert pipe(TEXT)["translation_text"] == written(
+        TextSession(alone, policy=WaitK(2)).stream(TEXT)
+    )
 
 
 def test_saving_a_pipeline_saves_the_set(pipe, tmp_path):
@@ -152,7 +164,9 @@ from transformers.pipelines import PIPELINE_REGISTRY
 assert {TASK!r} in PIPELINE_REGISTRY.get_supported_tasks()
 assert "hf_simultaneous.generation" not in sys.modules, "the models can wait"
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -173,10 +187,19 @@ print(json.dumps([pipe(text), pipe([text], policy="full"), events, pipe.task]))
 
 
 @pytest.mark.system
-def test_the_pipeline_ships_with_the_set_and_works_where_the_package_is_not_installed(pipe, saved, tmp_path):
-    environment = {**os.environ, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "1", "PYTHONPATH": ""}
+def test_the_pipeline_ships_with_the_set_and_works_where_the_package_is_not_installed(
+    pipe, saved, tmp_path
+):
+    environment = {
+        **os.environ,
+        "HF_HOME": str(tmp_path / "home"),
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": "",
+    }
     command = [sys.executable, "-c", ELSEWHERE, saved, TEXT, str(tmp_path / "again")]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     text, texts, events, task = json.loads(done.stdout.splitlines()[-1])
     assert task == TASK
@@ -184,7 +207,9 @@ def test_the_pipeline_ships_with_the_set_and_works_where_the_package_is_not_inst
     assert texts == pipe([TEXT], policy="full")
     expected = [event.to_dict() for event in pipe.stream(TEXT.split(), k=1)]
     assert [event["text"] for event in events] == [event["text"] for event in expected]
-    assert {path.name for path in (tmp_path / "again").iterdir()} == {path.name for path in Path(saved).iterdir()}
+    assert {path.name for path in (tmp_path / "again").iterdir()} == {
+        path.name for path in Path(saved).iterdir()
+    }
     assert pipeline(TASK, model=str(tmp_path / "again"), device="cpu")(TEXT) == text
 
 

@@ -1,4 +1,5 @@
-"""Every policy against the law it must keep, a naive version of itself, and the paper's settings."""
+"""Every policy against the law it must keep, a naive version of itself, and the paper's
+settings."""
 
 import copy
 import dataclasses
@@ -12,7 +13,11 @@ from hf_simultaneous.actions import Prediction, Read, State, Write
 from hf_simultaneous.policies import (
     PAPER_SETTINGS,
     Adaptive,
+    AlignAtt,
     FullSentence,
+    HoldN,
+    LocalAgreement,
+    PsFuture,
     TestTimeWaitK,
     WaitIfDiff,
     WaitIfWorse,
@@ -21,7 +26,7 @@ from hf_simultaneous.policies import (
     linear_thresholds,
     make_policy,
 )
-from hf_simultaneous.schedule import visible
+from hf_simultaneous.schedule import FULL, visible
 from tests.simulator import EOS, Run, look, sentence, simulate
 
 
@@ -53,6 +58,10 @@ ANY_POLICY = st.one_of(
     st.just(FullSentence()),
     adaptives(),
     st.builds(wait_if, st.sampled_from(COMPARISONS), KS, KS),
+    st.builds(LocalAgreement, KS, KS),
+    st.builds(HoldN, KS),
+    st.builds(AlignAtt, KS),
+    st.builds(PsFuture, PROBABILITIES),
 )
 
 
@@ -89,7 +98,7 @@ def test_wait_k_actions_in_full():
         actions.append(WaitK(2)(state, always_two))
         (state.source if actions[-1] == Read() else state.target).append(2)
     assert actions == [Read(), Read(), Write(2), Read(), Write(2), Read()]
-    state.ended = True
+    state.source_ended = True
     assert WaitK(2)(state, always_two) == Write(2)
 
 
@@ -107,23 +116,28 @@ def test_the_full_sentence_is_read_before_anything_is_written(length, seed, catc
     [
         (WaitK(1), None),
         (WaitK(1, models=(3, 5)), (3, 5)),
-        (TestTimeWaitK(1), (None,)),
+        (TestTimeWaitK(1), (FULL,)),
         (FullSentence(), None),
-        (FullSentence(models=(None,)), (None,)),
+        (FullSentence(models=(FULL,)), (FULL,)),
         (WaitIfDiff(1, 1, models=(2,)), (2,)),
         (WaitIfWorse(1, 1), None),
-        (WaitIfWorse(1, 1, models=(None, 9)), (None, 9)),
+        (WaitIfWorse(1, 1, models=(FULL, 9)), (FULL, 9)),
+        (LocalAgreement(), None),
+        (HoldN(2, models=(FULL,)), (FULL,)),
+        (AlignAtt(1, models=(3, 5)), (3, 5)),
+        (PsFuture(0.5, models=(3,)), (3,)),
     ],
 )
 def test_a_policy_asks_the_models_it_names(policy, expected):
     asked = []
 
-    def predict(k=None, *, context=None, models=None):
+    def predict(k=None, *, models=None, **_):
         asked.append(models)
-        return Prediction(1, 0.5, [0.5, 0.5])
+        return Prediction(1, 0.5, [0.5, 0.5], attention=(0.5, 0.5))
 
-    policy(State(source=[4, 5, EOS], ended=True), predict)
-    policy(State(source=[4, 5, EOS], target=[1], ended=True), predict)
+    policy(State(source=[4, 5, EOS], source_ended=True), predict)
+    policy(State(source=[4, 5, EOS], target=[1], source_ended=True), predict)
+    policy(State(source=[4] * 20), predict)
     assert set(asked) == {expected}
 
 
@@ -145,7 +159,9 @@ def test_adaptive_of_one_k_is_wait_k(k, rho, length, seed, catchup):
 
 @calm
 @given(KS, st.integers(0, 7), LENGTHS, SEEDS, CATCHUPS)
-def test_adaptive_with_no_thresholds_is_wait_k_min_until_the_source_ends(k_min, more, length, seed, catchup):
+def test_adaptive_with_no_thresholds_is_wait_k_min_until_the_source_ends(
+    k_min, more, length, seed, catchup
+):
     eager = Adaptive(linear_thresholds(0, 0, k_min, k_min + more))
     adaptive = simulate(eager, sentence(length), seed, catchup=catchup)
     fixed = simulate(WaitK(k_min), sentence(length), seed, catchup=catchup)
@@ -169,7 +185,11 @@ def test_adaptive_is_algorithm_1(policy, length, seed, catchup):
         if k < policy.k_min:  # there is no M_0 to ask, and the answer would not matter
             return Read()
         top = predict(k)
-        return Write(top.token) if k >= policy.k_max or top.probability >= policy.thresholds[k] else Read()
+        return (
+            Write(top.token)
+            if k >= policy.k_max or top.probability >= policy.thresholds[k]
+            else Read()
+        )
 
     assert simulate(as_printed, sentence(length), seed, catchup=catchup) == run
 
@@ -187,10 +207,14 @@ def test_adaptive_asks_nobody_below_k_min_and_caps_its_question_at_k_max():
     policy = Adaptive({2: 1.0, 3: 1.0})
     assert policy(State(), nobody) == policy(State(source=[5]), nobody) == Read()
     assert policy(State(source=[5] * 9), lambda k: Prediction(k, 0.0)) == Write(3)
-    assert policy(State(source=[5], target=[1] * 4, ended=True), lambda k: Prediction(k, 0.0)) == Write(3)
+    assert policy(
+        State(source=[5], target=[1] * 4, source_ended=True), lambda k: Prediction(k, 0.0)
+    ) == Write(3)
 
 
-def cho_and_esipova(kind: str, start: int, delta: int, source: list[int], seed: object, max_length: int = 30) -> Run:
+def cho_and_esipova(
+    kind: str, start: int, delta: int, source: list[int], seed: object, max_length: int = 30
+) -> Run:
     """The loop as they print it: C and C' are variables, and reading ahead is part of comparing."""
     run, state = Run(), State()
     context, read = min(start, len(source)), 0
@@ -256,10 +280,14 @@ def test_wait_if_worse_refuses_an_unknown_comparison():
         WaitIfWorse(1, 1, compare="both")
 
 
-@pytest.mark.parametrize("thresholds", [{}, {0: 0.5}, {-1: 0.5, 0: 0.5, 1: 0.5}, {1.0: 0.5}, {"1": 0.5}, {True: 0.5}])
+@pytest.mark.parametrize(
+    "thresholds", [{}, {0: 0.5}, {-1: 0.5, 0: 0.5, 1: 0.5}, {1.0: 0.5}, {"1": 0.5}, {True: 0.5}]
+)
 def test_thresholds_without_counting_ks_are_refused(thresholds):
     for check in (check_thresholds, Adaptive):
-        with pytest.raises(ValueError, match="at least one k; got none|every k in thresholds must be"):
+        with pytest.raises(
+            ValueError, match="at least one k; got none|every k in thresholds must be"
+        ):
             check(thresholds)
 
 
@@ -340,6 +368,10 @@ EXAMPLES = [
     Adaptive({2: 0.5, 1: 0.75}),
     WaitIfDiff(4, 2),
     WaitIfWorse(1, 1, compare="top"),
+    LocalAgreement(3, 2),
+    HoldN(2),
+    AlignAtt(2, close=True),
+    PsFuture(0.25),
 ]
 
 
@@ -354,7 +386,10 @@ def test_policies_are_values(policy):
 
 
 def test_different_policies_are_different_values():
-    assert len({*EXAMPLES, WaitK(4), WaitIfDiff(4, 3), WaitIfWorse(1, 1), Adaptive({1: 0.75})}) == len(EXAMPLES) + 4
+    assert (
+        len({*EXAMPLES, WaitK(4), WaitIfDiff(4, 3), WaitIfWorse(1, 1), Adaptive({1: 0.75})})
+        == len(EXAMPLES) + 4
+    )
     assert WaitK(3) != TestTimeWaitK(3)
 
 
@@ -376,6 +411,12 @@ def test_adaptive_keeps_its_own_thresholds():
         ("wait-if-worse", {}, WaitIfWorse(4, 2)),
         ("adaptive", {"rho": (1.0, 0.0), "k_max": 4}, Adaptive(linear_thresholds(1.0, 0.0, 1, 4))),
         ("full", {}, FullSentence()),
+        ("full", {"k": None, "rho": None, "k_min": 2}, FullSentence()),
+        ("local-agreement", {}, LocalAgreement(2, 1)),
+        ("local-agreement", {"n": 3, "step": 2, "close": True}, LocalAgreement(3, 2, close=True)),
+        ("hold-n", {"n": 0}, HoldN(0)),
+        ("align-att", {"border": 4, "layer": 0}, AlignAtt(4, 0)),
+        ("ps-future", {"threshold": 0.5}, PsFuture(0.5)),
     ],
 )
 def test_policies_by_name(name, options, policy):
@@ -386,11 +427,14 @@ def test_policies_by_name(name, options, policy):
     ("name", "options", "message"),
     [
         ("godot", {}, "policy must be one of adaptive, wait-k, .*; got 'godot'"),
-        ("wait-k", {}, "they need one; got wait-k with k=None"),
-        ("full", {"k": 3}, "got full with k=3"),
-        ("adaptive", {}, "which needs them; got adaptive, rho=None"),
+        ("wait-k", {}, "wait-k takes k; got none"),
+        ("full", {"k": 3}, "full takes no options; got k=3"),
+        ("adaptive", {}, "adaptive takes rho; got none"),
         ("adaptive", {"rho": (0.5,)}, "rho is two thresholds"),
-        ("full", {"rho": (1, 0)}, "for adaptive, which needs them; got full"),
+        ("full", {"rho": (1, 0)}, r"full takes no options; got rho=\(1, 0\)"),
+        ("wait-if-diff", {"k": 3, "delta": 1}, "takes start and delta; got k=3, delta=1"),
+        ("hold-n", {"border": 1}, "hold-n takes n and close; got border=1"),
+        ("align-att", {"n": 1}, "align-att takes border and layer and close; got n=1"),
     ],
 )
 def test_policies_that_cannot_be_made(name, options, message):

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hf_simultaneous.schedule import check_at_least_one, check_catchup, check_k, lag, reach, visible
+from hf_simultaneous.schedule import (
+    FULL,
+    check_at_least_one,
+    check_catchup,
+    check_k,
+    lag,
+    reach,
+    visible,
+)
 
 
 STEPS = st.integers(1, 500)
@@ -18,14 +26,14 @@ calm = settings(deadline=None)  # on a busy machine a slow example is no failure
     [
         (1, None, 6, [1, 2, 3, 4, 5, 6]),
         (3, None, 6, [3, 4, 5, 6, 6, 6]),
-        (None, None, 6, [6, 6, 6, 6, 6, 6]),
-        (None, 2, 6, [6, 6, 6, 6, 6, 6]),
+        (FULL, None, 6, [6, 6, 6, 6, 6, 6]),
+        (FULL, 2, 6, [6, 6, 6, 6, 6, 6]),
         (9, None, 6, [6, 6, 6, 6, 6, 6]),
         (1, 6, 14, [1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13]),
         (3, 6, 14, [3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 14]),
         (1, 1, 9, [1, 3, 5, 7, 9, 9]),
         (2, None, 0, [0, 0, 0]),
-        (None, None, 0, [0, 0, 0]),
+        (FULL, None, 0, [0, 0, 0]),
     ],
 )
 def test_visible_golden(k, catchup, source_len, expected):
@@ -72,7 +80,9 @@ def test_lag_golden():
 @given(STEPS, KS, CATCHUPS)
 def test_reach_is_the_same_arithmetic_for_arrays(step, k, catchup):
     torch = pytest.importorskip("torch")
-    assert reach(torch.tensor([step]), torch.tensor([k]), catchup).tolist() == [reach(step, k, catchup)]
+    assert reach(torch.tensor([step]), torch.tensor([k]), catchup).tolist() == [
+        reach(step, k, catchup)
+    ]
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.0, "3", True])
@@ -91,7 +101,11 @@ def test_steps_count_from_one(step):
 
 @pytest.mark.parametrize("catchup", [0, -6, 1.5, "6", True])
 def test_a_catchup_below_one_is_refused(catchup):
-    for call in (lambda: visible(1, 1, 5, catchup), lambda: lag(3, 1, catchup), lambda: check_catchup(catchup)):
+    for call in (
+        lambda: visible(1, 1, 5, catchup),
+        lambda: lag(3, 1, catchup),
+        lambda: check_catchup(catchup),
+    ):
         with pytest.raises(ValueError, match="1 or more, or None; got"):
             call()
 
@@ -108,6 +122,6 @@ def test_negative_lengths_are_refused():
 def test_an_error_names_the_argument_and_repeats_the_value():
     with pytest.raises(ValueError, match=r"beams must be an integer of 1 or more; got 'two'"):
         check_at_least_one("beams", "two")
-    check_k(None)
+    check_k(FULL)
     check_catchup(None)
     check_at_least_one("beams", 1)

@@ -22,7 +22,9 @@ SOURCE = [5, 9, 14, 20, 7]
 @pytest.fixture(scope="module", params=["causal", "prefix"])
 def generator(request):
     rng = random.Random(31)
-    models = {k: random_model(rng, None, torch.float32, encoder_attention=request.param) for k in (1, 3)}
+    models = {
+        k: random_model(rng, None, torch.float32, encoder_attention=request.param) for k in (1, 3)
+    }
     return AdaptiveWaitKGenerator(models, thresholds=linear_thresholds(0.8, 0.2, 1, 5))
 
 
@@ -49,7 +51,14 @@ def sources(count: int, seed: int = 33) -> list[list[int]]:
     return [[rng.randrange(3, 24) for _ in range(rng.randint(1, 7))] for _ in range(count)]
 
 
-POLICIES = [None, WaitK(2), FullSentence(), WaitIfDiff(2, 1), WaitIfWorse(1, 2), Adaptive({2: 0.9, 3: 0.1})]
+POLICIES = [
+    None,
+    WaitK(2),
+    FullSentence(),
+    WaitIfDiff(2, 1),
+    WaitIfWorse(1, 2),
+    Adaptive({2: 0.9, 3: 0.1}),
+]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: type(policy).__name__)
@@ -64,7 +73,10 @@ def test_a_session_writes_what_it_would_had_it_known_the_source(generator, polic
 
 def test_events_come_as_soon_as_they_can(generator):
     session = generator.session(policy=WaitK(2), max_new_tokens=5)
-    kinds = ["".join("RW"[isinstance(action, Write)] for action in actions(session.push(token))) for token in SOURCE]
+    kinds = [
+        "".join("RW"[isinstance(action, Write)] for action in actions(session.push(token)))
+        for token in SOURCE
+    ]
     assert kinds == ["R", "RW", "RW", "RW", "RW"]
     event = list(generator.session(policy=WaitK(1)).push(5))[-1]
     assert (event.action, event.k) == (Write(event.token), 1)
@@ -81,7 +93,9 @@ def test_pushing_the_end_token_ends_the_sentence(generator):
 
 def test_a_token_may_come_out_of_a_tensor(generator):
     session = generator.session(max_new_tokens=8)
-    events = [event for token in torch.tensor(SOURCE) for event in session.push(token)] + list(session.flush())
+    events = [event for token in torch.tensor(SOURCE) for event in session.push(token)] + list(
+        session.flush()
+    )
     assert actions(events) == known(generator, SOURCE, max_new_tokens=8)
     assert all(type(event.token) is int for event in events)
 
@@ -92,7 +106,9 @@ def test_a_token_that_is_none_is_refused_and_does_no_harm(generator, token):
     events = list(session.push(SOURCE[0]))
     with pytest.raises(ValueError, match=f"a source token is an id from 0 to 23; got {token!r}"):
         session.push(token)
-    events += [event for token in SOURCE[1:] for event in session.push(token)] + list(session.flush())
+    events += [event for token in SOURCE[1:] for event in session.push(token)] + list(
+        session.flush()
+    )
     assert actions(events) == known(generator, SOURCE, max_new_tokens=8)
 
 
@@ -116,7 +132,9 @@ def test_closing_twice_and_pushing_after(generator):
     assert session.closed
     assert session.nbytes == 0
     for late in (lambda: session.push(6), session.flush):
-        with pytest.raises(ValueError, match=r"this session is closed; open another with generator.session\(\)"):
+        with pytest.raises(
+            ValueError, match=r"this session is closed; open another with generator.session\(\)"
+        ):
             late()
 
 
@@ -164,7 +182,9 @@ def test_two_pushes_at_once_do_the_work_once(generator):
 def test_sentences_of_one_session_are_what_each_is_alone(generator):
     session = generator.session(max_new_tokens=8)
     for source in sources(8):
-        events = [event for token in source for event in session.push(token)] + list(session.flush())
+        events = [event for token in source for event in session.push(token)] + list(
+            session.flush()
+        )
         assert actions(events) == known(generator, source, max_new_tokens=8)
 
 
@@ -174,7 +194,9 @@ def test_several_sentences_pushed_before_anyone_looks(generator):
         for token in source:
             session.push(token)
         session.push(EOS)
-    expected = [action for source in sources(4) for action in known(generator, source, max_new_tokens=8)]
+    expected = [
+        action for source in sources(4) for action in known(generator, source, max_new_tokens=8)
+    ]
     assert actions(session.flush()) == expected
 
 
@@ -183,14 +205,18 @@ def test_fifty_interleaved_sessions_are_what_each_is_alone(generator):
     policies = [POLICIES[index % len(POLICIES)] for index in range(50)]
     sessions = [generator.session(policy=policy, max_new_tokens=6) for policy in policies]
     events: list[list] = [[] for _ in sessions]
-    waiting = [(index, token) for index, source in enumerate(all_sources) for token in [*source, EOS]]
+    waiting = [
+        (index, token) for index, source in enumerate(all_sources) for token in [*source, EOS]
+    ]
     order = [index for index, _ in waiting]
     rng.shuffle(order)
     tokens = [iter([*source, EOS]) for source in all_sources]
     for index in order:
         events[index] += sessions[index].push(next(tokens[index]))
     for index, source in enumerate(all_sources):
-        assert actions(events[index]) == known(generator, source, policy=policies[index], max_new_tokens=6)
+        assert actions(events[index]) == known(
+            generator, source, policy=policies[index], max_new_tokens=6
+        )
 
 
 def test_memory_is_given_back_between_sentences(generator):
@@ -228,7 +254,9 @@ def test_a_source_may_not_outgrow_the_positions(generator):
     session = generator.session(policy=WaitK(9), early_stop=False)
     for index in range(32):
         list(session.push(3 + index % 20))
-    with pytest.raises(ValueError, match=r"the source sentence has reached 32 tokens, .*End it with flush\(\)"):
+    with pytest.raises(
+        ValueError, match=r"the source sentence has reached 32 tokens, .*End it with flush\(\)"
+    ):
         session.push(5)
     assert session.closed
 
@@ -299,7 +327,9 @@ def test_an_iterator_that_raises(generator, monkeypatch):
         delivered.extend(generator.stream(breaking(), policy=WaitK(1), early_stop=False))
     for source in (breaking(), async_source(breaking())):
         with pytest.raises(Cut, match="the microphone fell"):
-            asyncio.run(collect(generator.astream(source, policy=WaitK(1), early_stop=False), into := []))
+            asyncio.run(
+                collect(generator.astream(source, policy=WaitK(1), early_stop=False), into := [])
+            )
         assert into == complete[:6]
     assert delivered == complete[:6]
     assert all(one.closed for one in opened)
@@ -338,19 +368,26 @@ def test_an_async_stream_yields_before_the_source_ends_and_leaves_the_loop_free(
                 yield token
 
         asked.put_nowait(True)
-        async for event in generator.astream(arriving(), policy=WaitK(1), early_stop=False, max_new_tokens=6):
+        async for event in generator.astream(
+            arriving(), policy=WaitK(1), early_stop=False, max_new_tokens=6
+        ):
             log.append(event)
             if isinstance(event.action, Write):
                 asked.put_nowait(True)
         return log
 
     log = asyncio.run(asyncio.wait_for(conversation(), 60))
-    assert actions(log) == known(generator, SOURCE, policy=WaitK(1), early_stop=False, max_new_tokens=6)
+    assert actions(log) == known(
+        generator, SOURCE, policy=WaitK(1), early_stop=False, max_new_tokens=6
+    )
 
 
 def test_many_async_streams_at_once(generator):
     async def together():
-        streams = [collect(generator.astream(async_source(source), max_new_tokens=6)) for source in sources(6)]
+        streams = [
+            collect(generator.astream(async_source(source), max_new_tokens=6))
+            for source in sources(6)
+        ]
         return await asyncio.gather(*streams)
 
     for events, source in zip(asyncio.run(together()), sources(6), strict=True):
@@ -360,7 +397,9 @@ def test_many_async_streams_at_once(generator):
 def test_an_abandoned_stream_closes_its_session(generator, monkeypatch):
     opened = []
     session = generator.session
-    monkeypatch.setattr(generator, "session", lambda **options: opened.append(session(**options)) or opened[-1])
+    monkeypatch.setattr(
+        generator, "session", lambda **options: opened.append(session(**options)) or opened[-1]
+    )
     events = generator.stream(endless(), policy=WaitK(1))
     next(events)
     events.close()

@@ -1,7 +1,7 @@
 """Tiny models with random weights, and what to feed them.
 
-The weights are large: at the library's own `init_std` a leak of the future is smaller than any ordinary tolerance.
-"""
+The weights are large: at the library's own `init_std` a leak of the future is smaller than any
+ordinary tolerance."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch
 from transformers import DynamicCache, EncoderDecoderCache
 
 from hf_simultaneous import SimultaneousConfig, SimultaneousMTModel
-from hf_simultaneous.schedule import visible
+from hf_simultaneous.schedule import K, visible
 
 
 PAD, BOS, EOS, VOCABULARY = 0, 1, 2, 40
@@ -35,10 +35,14 @@ TALKATIVE = {"share_encoder_decoder_embeddings": False, "tie_word_embeddings": F
 
 
 def tiny_config(**overrides: Any) -> SimultaneousConfig:
-    return SimultaneousConfig(**{**SIZES, **TOKENS, "init_std": 0.5, "scale_embedding": True, **overrides})
+    return SimultaneousConfig(
+        **{**SIZES, **TOKENS, "init_std": 0.5, "scale_embedding": True, **overrides}
+    )
 
 
-def tiny_model(seed: int = 0, dtype: torch.dtype = torch.float32, **overrides: Any) -> SimultaneousMTModel:
+def tiny_model(
+    seed: int = 0, dtype: torch.dtype = torch.float32, **overrides: Any
+) -> SimultaneousMTModel:
     """In eval mode; the same seed and overrides give the same weights."""
     torch.manual_seed(seed)
     model = SimultaneousMTModel(tiny_config(**overrides))
@@ -62,12 +66,13 @@ def batch(*lengths: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
 
 @torch.no_grad()
 def from_first_principles(
-    model: SimultaneousMTModel, source: torch.Tensor, target: torch.Tensor, k: int | None
+    model: SimultaneousMTModel, source: torch.Tensor, target: torch.Tensor, k: K
 ) -> torch.Tensor:
-    """Logits without a single mask: before each step, what has been read is encoded as if it were the whole source.
+    """Logits without a single mask: before each step, what has been read is encoded as if it were
+    the whole source.
 
-    A `prefix` model does this with transformers' own `MarianMTModel`, so none of our forward passes is trusted.
-    """
+    A `prefix` model does this with transformers' own `MarianMTModel`, so none of our forward passes
+    is trusted."""
     causal = model.config.encoder_attention == "causal"
     plain, options = (model, {"wait_k": "full"}) if causal else (model.to_marian(), {})
     written, logits = DynamicCache(config=plain.config), []
@@ -75,7 +80,10 @@ def from_first_principles(
         read = visible(step, k, source.shape[1], model.config.catchup)
         cache = EncoderDecoderCache(written, DynamicCache(config=plain.config))
         outputs = plain(
-            source[:, :read], decoder_input_ids=target[:, step - 1 : step], past_key_values=cache, **options
+            source[:, :read],
+            decoder_input_ids=target[:, step - 1 : step],
+            past_key_values=cache,
+            **options,
         )
         logits.append(outputs.logits)
     return torch.cat(logits, dim=1)

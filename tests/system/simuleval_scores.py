@@ -1,11 +1,11 @@
-"""Scores read/write paths with SimulEval's own scorers; run by the interpreter of `.venv-simuleval`, JSON in and out.
+"""Scores read/write paths with SimulEval's own scorers; run by the interpreter of
+`.venv-simuleval`, JSON in and out.
 
 It knows nothing of hf_simultaneous: the two share no environment, only the numbers.
 
-stdin: `[{"delays": [...], "source_len": n, "reference_len": m}, ...]`; stdout: `{"version", "scores", "corpus"}`. A
-variant is named `AL/reference` or `AL/hypothesis`; `scores` has one value per path (null if the hypothesis is empty)
-and `corpus` SimulEval's mean.
-"""
+stdin: `[{"delays": [...], "source_len": n, "reference_len": m}, ...]`; stdout: `{"version",
+"scores", "corpus"}`. A variant is named `AL/reference` or `AL/hypothesis`; `scores` has one value
+per path (null if the hypothesis is empty) and `corpus` SimulEval's mean."""
 
 import json
 import sys

@@ -1,4 +1,5 @@
-"""A pipe: words written one by one come out translated before standard input closes, and the times prove it."""
+"""A pipe: words written one by one come out translated before standard input closes, and the times
+prove it."""
 
 import os
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hf_simultaneous import WaitK
-from hf_simultaneous.translation import TextSession
+from hf_simultaneous.text_session import TextSession
 from tests.babble import SENTENCES, babbler, save_babbler
 
 
@@ -25,9 +26,18 @@ def folder(tmp_path_factory):
 
 
 def start(folder, *options):
-    command = [sys.executable, "-c", "from hf_simultaneous.cli import main; main()", "translate", "--model", folder]
+    command = [
+        sys.executable,
+        "-c",
+        "from hf_simultaneous.cli import main; main()",
+        "translate",
+        "--model",
+        folder,
+    ]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([*command, *options], cwd=ROOT, bufsize=0, preexec_fn=heed_control_c, **pipes)
+    return subprocess.Popen(
+        [*command, *options], cwd=ROOT, bufsize=0, preexec_fn=heed_control_c, **pipes
+    )
 
 
 def heed_control_c():
@@ -36,7 +46,11 @@ def heed_control_c():
 
 
 def words(text, **options):
-    return [str(event) for event in TextSession(babbler(), **options).stream(text) if event.action == "WRITE"]
+    return [
+        str(event)
+        for event in TextSession(babbler(), **options).stream(text)
+        if event.action == "WRITE"
+    ]
 
 
 class Clock(threading.Thread):
@@ -69,9 +83,13 @@ def test_words_come_out_before_the_next_goes_in(folder):
     for word in SENTENCES[1].split():
         sent.append(time.monotonic())
         process.stdin.write(f"{word} ".encode())
-        expected += "".join(str(event) for event in session.push_word(word) if event.action == "WRITE")
+        expected += "".join(
+            str(event) for event in session.push_word(word) if event.action == "WRITE"
+        )
         clock.wait_for(expected)
-        assert clock.text.startswith(expected), "the next word is not sent before this one is translated"
+        assert clock.text.startswith(expected), (
+            "the next word is not sent before this one is translated"
+        )
     assert expected
     closed = time.monotonic()
     process.stdin.close()
@@ -79,7 +97,9 @@ def test_words_come_out_before_the_next_goes_in(folder):
     clock.join(60)
     before = b"".join(piece for when, piece in clock.came if when < sent[-1]).decode()
     assert len(before.split()) >= 3, "words were there before the last word was even sent"
-    assert b"".join(piece for when, piece in clock.came if when < closed).decode().startswith(expected)
+    assert (
+        b"".join(piece for when, piece in clock.came if when < closed).decode().startswith(expected)
+    )
     assert clock.text == "".join(words(SENTENCES[1], policy=WaitK(1))) + "\n"
 
 
@@ -92,3 +112,21 @@ def test_control_c_leaves_no_traceback(folder):
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
     assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("command", ["demo", "info", "translate"])
+def test_a_closed_pipe_leaves_no_traceback(folder, command):
+    arguments = {"demo": ["--model", folder], "info": [folder]}
+    more = arguments.get(command, ["--model", folder, "--show", SENTENCES[0]])
+    reading, writing = os.pipe()
+    os.close(reading)
+    code = "from hf_simultaneous.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, command, *more],
+        cwd=ROOT,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=300,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")

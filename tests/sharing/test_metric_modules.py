@@ -7,7 +7,7 @@ import pytest
 from hf_simultaneous.metrics import Metric, Sentence, corpus_bleu, corpus_latency
 
 
-FOLDER = Path(__file__).parent.parent / "hub_cards" / "metrics"
+FOLDER = Path(__file__).parents[2] / "hub_cards" / "metrics"
 DELAYS = [[3, 4, 5, 6, 6, 6], [2, 2, 3, 3]]
 
 
@@ -23,7 +23,12 @@ def test_latency(load):
     module = load("simultaneous_latency")
     scores = module.compute(predictions=DELAYS, references=[6, 5], source_lengths=[6, 3])
     sentences = [Sentence(DELAYS[0], 6, 6), Sentence(DELAYS[1], 3, 5)]
-    for name, metric in {"al": Metric("AL"), "laal": Metric("LAAL"), "ap": Metric("AP"), "dal": Metric("DAL")}.items():
+    for name, metric in {
+        "al": Metric("AL"),
+        "laal": Metric("LAAL"),
+        "ap": Metric("AP"),
+        "dal": Metric("DAL"),
+    }.items():
         assert scores[name] == pytest.approx(corpus_latency(sentences, metric).value)
         assert scores["signatures"][name] == metric.signature
     assert set(scores) == {"al", "al_ref", "laal", "ap", "dal", "cw", "signatures"}
@@ -35,17 +40,29 @@ def test_latency(load):
 
 def test_quality_and_latency(load):
     module = load("simultaneous_translation")
-    texts, references = ["the old house is very big", "a small dog barks"], ["the old house is too big", "a dog barks"]
+    texts, references = (
+        ["the old house is very big", "a small dog barks"],
+        ["the old house is too big", "a dog barks"],
+    )
     given = {"delays": DELAYS, "source_lengths": [6, 3]}
     scores = module.compute(predictions=texts, references=references, **given)
     assert scores["bleu"] == pytest.approx(corpus_bleu(texts, [references]).value)
-    expected = corpus_latency([Sentence(DELAYS[0], 6, 6), Sentence(DELAYS[1], 3, 3)], Metric("LAAL", unit="word"))
-    assert (scores["laal"], scores["signatures"]["laal"]) == (pytest.approx(expected.value), expected.signature)
+    expected = corpus_latency(
+        [Sentence(DELAYS[0], 6, 6), Sentence(DELAYS[1], 3, 3)], Metric("LAAL", unit="word")
+    )
+    assert (scores["laal"], scores["signatures"]["laal"]) == (
+        pytest.approx(expected.value),
+        expected.signature,
+    )
     two = module.compute(
-        predictions=texts, references=[[r, t] for r, t in zip(references, texts, strict=True)], **given
+        predictions=texts,
+        references=[[r, t] for r, t in zip(references, texts, strict=True)],
+        **given,
     )
     assert two["bleu"] == pytest.approx(100)
     with pytest.raises(ValueError, match="delays must have one for each of the 2 sentences; got 1"):
-        module.compute(predictions=texts, references=references, delays=DELAYS[:1], source_lengths=[6, 3])
+        module.compute(
+            predictions=texts, references=references, delays=DELAYS[:1], source_lengths=[6, 3]
+        )
     with pytest.raises(ValueError, match="the same number of references"):
         module.compute(predictions=texts, references=[["a"], ["b", "c"]], **given)

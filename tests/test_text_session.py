@@ -1,13 +1,17 @@
-"""Words in, words out: the same words as whole sentences give, each event at its moment, however the text is cut."""
+"""Words in, words out: the same words as whole sentences give, each event at its moment, however
+the text is cut."""
 
 import asyncio
 import dataclasses
 import gc
+import itertools
 import json
 import math
 import random
 import sys
 import threading
+import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
 from types import CodeType, FunctionType, ModuleType
@@ -15,10 +19,11 @@ from types import CodeType, FunctionType, ModuleType
 import pytest
 import torch
 
-from hf_simultaneous import AdaptiveWaitKGenerator, FullSentence, TestTimeWaitK, WaitK
+from hf_simultaneous import AdaptiveWaitKGenerator, FullSentence, HoldN, TestTimeWaitK, WaitK
 from hf_simultaneous.actions import Write
-from hf_simultaneous.text import SentenceRules
-from hf_simultaneous.translation import TextEvent, TextSession, choose_policy
+from hf_simultaneous.sentences import SentenceSplitting
+from hf_simultaneous.text import SourceRevised
+from hf_simultaneous.text_session import TextEvent, TextSession, choose_policy
 from tests.babble import SENTENCES, TEXT, babbler
 
 
@@ -45,7 +50,7 @@ def texts(events, action="WRITE"):
 
 def whole(generator, sentence, **options):
     ids = generator.tokenizer(sentence).input_ids
-    return generator.generate([ids], return_dict_in_generate=True, early_stop=False, **options)
+    return generator.generate([ids], return_dict_in_generate=True, **generator.for_text(**options))
 
 
 @pytest.mark.parametrize("policy", [None, WaitK(1), WaitK(3), FullSentence()])
@@ -54,7 +59,10 @@ def test_words_come_out_as_whole_sentences_give_them(generator, policy):
     assert texts(events, "READ") == SENTENCES
     for sentence, written in zip(SENTENCES, texts(events), strict=True):
         output = whole(generator, sentence, policy=policy)
-        assert written == generator.tokenizer.decode(output.sequences[0], skip_special_tokens=True).strip()
+        assert (
+            written
+            == generator.tokenizer.decode(output.sequences[0], skip_special_tokens=True).strip()
+        )
 
 
 def test_an_event_knows_its_lag_its_probability_and_both_delays(generator):
@@ -68,16 +76,22 @@ def test_an_event_knows_its_lag_its_probability_and_both_delays(generator):
     assert [event.k for event in events] == [output.lags[0][start] for start in starts]
     ends = [*starts[1:], len(output.delays[0])]
     words = [output.probabilities[0][start:end] for start, end in zip(starts, ends, strict=True)]
-    assert [e.probability for e in events] == pytest.approx([math.prod(word) for word in words], rel=1e-4)
+    assert [e.probability for e in events] == pytest.approx(
+        [math.prod(word) for word in words], rel=1e-4
+    )
     # A word is shown when the next begins, the last with </s>: that moment is its delay.
     shown = [*output.delays[0], len(generator.tokenizer(SENTENCES[1]).input_ids) - 1]
     assert [event.delay_tokens for event in events] == [shown[end] for end in ends]
     ids = generator.tokenizer(SENTENCES[1])
-    assert [event.delay for event in events] == [ids.word_ids()[e.delay_tokens - 1] + 1 for e in events]
+    assert [event.delay for event in events] == [
+        ids.word_ids()[e.delay_tokens - 1] + 1 for e in events
+    ]
 
 
 def test_a_read_carries_its_word_once_however_many_tokens_it_has(generator):
-    reads = [event for event in TextSession(generator).stream(SENTENCES[1]) if event.action == "READ"]
+    reads = [
+        event for event in TextSession(generator).stream(SENTENCES[1]) if event.action == "READ"
+    ]
     assert [event.text for event in reads] == SENTENCES[1].split()
     assert [event.delay for event in reads] == list(range(1, 9))
     assert reads[0].k == 0
@@ -112,8 +126,16 @@ def test_a_transcript_that_grows(generator):
     for count in range(1, len(words) + 1):
         events += session.push_transcript(" ".join(words[:count]))
     assert texts([*events, *session.flush()], "READ") == SENTENCES
-    with pytest.raises(ValueError, match="the source changed what it had sent"):
-        session.push_transcript("Der Hund")
+    assert [event.text for event in session.push_transcript("Der Hund") if event.k == 0] == ["Der"]
+    with pytest.raises(SourceRevised, match="the source changed what it had sent"):
+        session.push_transcript("Die Katze")
+
+
+def test_a_transcript_may_be_revised_where_it_was_not_read(generator):
+    session = TextSession(generator)
+    sent = ["Das", "Das alte", "Das kleine Haus", "Das kleine Haus am"]
+    events = [event for text in sent for event in session.push_transcript(text, stable=2)]
+    assert [event.text for event in events if event.action == "READ"] == ["Das", "kleine", "Haus"]
 
 
 def test_what_one_reader_leaves_undone_the_next_does_first(generator):
@@ -144,18 +166,121 @@ def test_a_stream_closes_its_session(generator):
 
 
 def test_a_string_is_text_and_not_its_letters(generator):
-    assert untimed(TextSession(generator).stream(TEXT)) == untimed(TextSession(generator).stream(TEXT.split()))
+    assert untimed(TextSession(generator).stream(TEXT)) == untimed(
+        TextSession(generator).stream(TEXT.split())
+    )
 
 
 def test_silence_ends_a_sentence(generator):
     now = [0.0]
-    session = TextSession(generator, sentences=SentenceRules(silence=2.0), clock=lambda: now[0])
+    session = TextSession(generator, sentences=SentenceSplitting(silence=2.0), clock=lambda: now[0])
     list(session.push_word("Haus"))
     now[0] = 1.9
     assert list(session.poll()) == []
     now[0] = 2.5
     events = list(session.poll())
-    assert events[-1] == TextEvent("END", "", None, None, 2.5, 1, 1)
+    (written,) = texts(events)
+    count = len(events) + 1  # the first was the READ
+    assert events[-1] == TextEvent("END", written, None, None, 2.5, 1, 1, sentence=1, event=count)
+
+
+def late(after, seconds=0.6):
+    """Words of which one keeps its hearer waiting."""
+    for place, word in enumerate(TEXT.split()):
+        if place == after:
+            time.sleep(seconds)
+        yield word
+
+
+def test_silence_ends_a_sentence_while_nothing_arrives(generator):
+    rules = SentenceSplitting(silence=0.2)
+    events = list(TextSession(generator, sentences=rules, policy=WaitK(1)).stream(late(2, 3.0)))
+    assert texts(events, "READ")[0] == "Das Haus"
+    waited = next(e.time for e in events if e.action == "READ" and e.text == "am")
+    ended = next(e.time for e in events if e.action == "END")
+    assert ended < waited - 1, "before the next word came, not with it"
+
+
+def test_silence_ends_a_sentence_in_asynchronous_code(generator):
+    async def slow():
+        yield "Das"
+        await asyncio.sleep(3.0)
+        yield "Haus"
+
+    async def collect():
+        session = TextSession(generator, sentences=SentenceSplitting(silence=0.2))
+        return [event async for event in session.astream(slow())]
+
+    events = asyncio.run(collect())
+    assert texts(events, "READ") == ["Das", "Haus"]
+    ends = [event.time for event in events if event.action == "END"]
+    assert ends[0] < ends[1] - 1
+
+
+def test_what_goes_wrong_in_a_source_is_told_and_its_thread_ends(generator):
+    def broken():
+        yield "Das"
+        raise OSError("the microphone is gone")
+
+    session = TextSession(generator, sentences=SentenceSplitting(silence=5.0))
+    with pytest.raises(OSError, match="the microphone is gone"):
+        list(session.stream(broken()))
+    before = threading.active_count()
+    events = TextSession(generator, sentences=SentenceSplitting(silence=5.0)).stream(late(-1))
+    next(events)
+    assert threading.active_count() == before + 1
+    events.close()
+    until = time.monotonic() + 20
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+def test_pieces_are_words_as_they_grow(generator):
+    plain = untimed(TextSession(generator).stream(TEXT))
+    grown = untimed(TextSession(generator, pieces=True).stream(TEXT))
+    assert [dataclasses.replace(e, event=0) for e in grown if e.action != "PIECE"] == [
+        dataclasses.replace(e, event=0) for e in plain
+    ]
+    assert texts(grown, "PIECE") == texts(grown)
+    written = seen = ""
+    early = 0
+    for event in grown:
+        written += str(event) if event.action == "WRITE" else ""
+        seen += str(event) if event.action == "PIECE" else ""
+        early += event.action == "READ" and len(seen) > len(written)
+        assert seen.startswith(written), "a word is finished only when all of it was shown"
+    assert early, "some word is seen before the source goes on, and told as finished after it"
+    assert any(e.action == "PIECE" and not e.spaced and e.delay > 1 for e in grown)
+
+
+def test_events_are_numbered_and_an_end_carries_its_sentence(generator):
+    events = list(TextSession(generator).stream(TEXT))
+    assert [event.event for event in events] == list(range(1, len(events) + 1))
+    assert [e.sentence for e in events if e.action == "END"] == [1, 2, 3]
+    assert [event.text for event in events if event.action == "END"] == texts(events)
+    assert all(a.sentence <= b.sentence for a, b in itertools.pairwise(events))
+
+
+LOST = r"what it owes is lost: take the events of flush\(\)"
+
+
+def test_leaving_in_the_middle_of_a_sentence_is_warned_of(generator):
+    with pytest.warns(UserWarning, match=LOST), TextSession(generator) as session:
+        list(session.push_word("Haus"))
+    with pytest.warns(UserWarning, match=LOST), TextSession(generator) as session:
+        session.push_word("Haus")
+
+
+def test_leaving_after_flush_or_close_is_not_warned_of(generator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with TextSession(generator) as session:
+            list(session.push_word("Haus"))
+            list(session.flush())
+        with TextSession(generator) as session:
+            next(session.push_word("Haus"))
+            session.close()
 
 
 def test_a_model_that_wants_to_end_early_must_not_swallow_the_rest():
@@ -164,15 +289,17 @@ def test_a_model_that_wants_to_end_early_must_not_swallow_the_rest():
         model.final_logits_bias[:, eager.tokenizer.eos_token_id] = 100.0
     events = list(TextSession(eager, policy=WaitK(1)).stream(SENTENCES[1]))
     assert texts(events, "READ") == [SENTENCES[1]]
-    assert len([event for event in events if event.action == "WRITE"]) >= 3
+    assert not any(event.action == "WRITE" for event in events), "nothing is invented"
     stopped = untimed(TextSession(eager, policy=WaitK(1), early_stop=True).stream(TEXT))
     assert texts(stopped, "READ") == ["Das", "Wir", "Und"], "each sentence is over after one word"
     assert texts(stopped) == ["", "", ""]
 
 
 def test_a_word_with_more_tokens_than_the_models_have_places_is_translated_in_parts(generator):
-    rules = SentenceRules(max_word=10_000)
-    events = list(TextSession(generator, sentences=rules, policy=WaitK(1)).stream(["x" * 200, "Haus"]))
+    rules = SentenceSplitting(max_word=10_000)
+    events = list(
+        TextSession(generator, sentences=rules, policy=WaitK(1)).stream(["x" * 200, "Haus"])
+    )
     assert texts(events, "READ")[-1].endswith("Haus")
     assert max(event.delay_tokens for event in events) == generator.position_limit - 1
     assert [event.action for event in events].count("END") > 3
@@ -183,7 +310,9 @@ def test_nothing_gives_nothing(generator, source):
     assert list(TextSession(generator).stream(source)) == []
 
 
-@pytest.mark.parametrize("text", ["...", "?!", "\ufffd", "x" * 10_000, b"\xff\xfe Haus".decode(errors="replace")])
+@pytest.mark.parametrize(
+    "text", ["...", "?!", "\ufffd", "x" * 10_000, b"\xff\xfe Haus".decode(errors="replace")]
+)
 def test_odd_text_is_translated_like_any_other(generator, text):
     events = list(TextSession(generator, policy=FullSentence(), max_new_tokens=1).stream(text))
     assert events[-1].action == "END"
@@ -207,7 +336,9 @@ def test_asynchronous_code_gets_the_same(generator):
         return untimed([event async for event in TextSession(generator).astream(source)])
 
     async def together():
-        return await asyncio.gather(*(collect(source) for source in (arriving(), TEXT.split(), TEXT, arriving())))
+        return await asyncio.gather(
+            *(collect(source) for source in (arriving(), TEXT.split(), TEXT, arriving()))
+        )
 
     assert asyncio.run(together()) == [expected] * 4
 
@@ -227,7 +358,9 @@ def test_twenty_threads_get_what_each_gets_alone(generator):
     """One generator, which all of them ask at the same time; policies and texts differ."""
     policies = [None, WaitK(1), WaitK(3), FullSentence()]
     jobs = [(policies[place % 4], SENTENCES[place % 3]) for place in range(20)]
-    alone = [untimed(TextSession(generator, policy=policy).stream(text.split())) for policy, text in jobs]
+    alone = [
+        untimed(TextSession(generator, policy=policy).stream(text.split())) for policy, text in jobs
+    ]
     together = threading.Barrier(len(jobs))
 
     def heard(policy, text):
@@ -242,12 +375,13 @@ def test_twenty_threads_get_what_each_gets_alone(generator):
 
 
 def held(session, *shared):
-    """Everything a session keeps alive, in bytes: all that is reachable from it, less what it shares with others."""
+    """Everything a session keeps alive, in bytes: all that is reachable from it, less what it
+    shares with others."""
     seen, queue, size = {id(thing) for thing in shared}, [session], 0
     while queue:
         thing = queue.pop()
-        if id(thing) in seen or isinstance(thing, (type, ModuleType, FunctionType, CodeType)):
-            continue
+        if id(thing) in seen or isinstance(thing, (type, ModuleType, FunctionType, CodeType, int)):
+            continue  # a number takes the same room whatever it has counted
         seen.add(id(thing))
         size += sys.getsizeof(thing) + (thing.nbytes if isinstance(thing, torch.Tensor) else 0)
         queue += gc.get_referents(thing)
@@ -255,7 +389,8 @@ def held(session, *shared):
 
 
 def is_flat(generator, session, words):
-    """Does a session that is given so many words hold the same after every sentence? Two sentences take turns."""
+    """Does a session that is given so many words hold the same after every sentence? Two sentences
+    take turns."""
     shared, found = [generator, *generator.models.values(), generator.tokenizer], []
     for word in islice(cycle(TEXT.split()), words):
         if any(event.action == "END" for event in list(session.push_word(word))):
@@ -263,7 +398,10 @@ def is_flat(generator, session, words):
     return len(set(found[10:])) <= 2
 
 
-BRIEF = {"policy": FullSentence(), "max_new_tokens": 2}  # few predictions: it is the words that are many
+BRIEF = {
+    "policy": FullSentence(),
+    "max_new_tokens": 2,
+}  # few predictions: it is the words that are many
 
 
 def test_a_stream_of_thousands_of_words_holds_no_more_than_one_of_a_few(generator):
@@ -280,12 +418,27 @@ def test_a_session_that_remembers_would_be_noticed(generator):
 
 
 def test_an_event_becomes_json(generator):
-    event = next(TextSession(generator).stream(TEXT))
-    assert TextEvent(**json.loads(json.dumps(event.to_dict()))) == event
+    for event in TextSession(generator).stream(SENTENCES[0]):
+        assert TextEvent.from_dict(json.loads(json.dumps(event.to_dict()))) == event
+
+
+def test_a_written_word_knows_its_tokens(generator):
+    events = list(TextSession(generator).stream(SENTENCES[0]))
+    tokens = [token for event in events for token in event.tokens]
+    output = whole(generator, SENTENCES[0])
+    special = (generator.tokenizer.eos_token_id, generator.tokenizer.pad_token_id)
+    assert tokens == [token for token in output.sequences[0].tolist() if token not in special]
+    assert all(event.tokens == () for event in events if event.action != "WRITE")
+    grown = list(TextSession(generator, pieces=True).stream(SENTENCES[0]))
+    for action in ("PIECE", "WRITE"):
+        assert [t for e in grown if e.action == action for t in e.tokens] == tokens
 
 
 def test_a_generator_without_a_tokenizer_takes_no_text(generator):
-    with pytest.raises(ValueError, match=r"no tokenizer, so it cannot take text. Pass one to AdaptiveWaitKGenerator"):
+    with pytest.raises(
+        ValueError,
+        match=r"no tokenizer, so it cannot take text. Pass one to AdaptiveWaitKGenerator",
+    ):
         TextSession(AdaptiveWaitKGenerator(generator.models))
 
 
@@ -295,6 +448,7 @@ def test_policies_by_name(generator):
     assert choose_policy(generator, k=3) == choose_policy(generator, "wait-k", k=3) == WaitK(3)
     assert choose_policy(generator, "test-time-wait-k", k=3) == TestTimeWaitK(3)
     assert choose_policy(generator, "full") == FullSentence()
+    assert choose_policy(generator, "hold-n", n=0, close=True) == HoldN(0, close=True)
     thresholds = choose_policy(generator, rho=(1, 0.4)).thresholds
     assert list(thresholds) == list(generator.thresholds)
     assert (thresholds[1], thresholds[4]) == (1, 0.4)
@@ -304,9 +458,9 @@ def test_policies_by_name(generator):
     ("options", "message"),
     [
         ({"name": "wait"}, "policy must be one of adaptive, wait-k, .*; got 'wait'"),
-        ({"name": "wait-k"}, "they need one; got wait-k with k=None"),
-        ({"name": "adaptive", "k": 3}, "got adaptive with k=3"),
-        ({"name": "full", "rho": (1, 0)}, "for adaptive, which needs them; got full"),
+        ({"name": "wait-k"}, "wait-k takes k; got none"),
+        ({"name": "adaptive", "k": 3}, "adaptive takes rho; got k=3"),
+        ({"name": "full", "rho": (1, 0)}, "full takes no options; got rho="),
         ({"rho": (1,)}, "rho is two thresholds"),
     ],
 )

@@ -5,8 +5,15 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from hf_simultaneous.plots import Path2D, draw_curves, draw_grid, draw_path, path_of, write_paths_html
-from tests.test_evaluation import line
+from hf_simultaneous.evaluation.plots import (
+    Path2D,
+    draw_curves,
+    draw_grid,
+    draw_path,
+    path_of,
+    write_paths_html,
+)
+from tests.corpora import line
 
 
 PATH = Path2D(["Ich", "habe", "<Rad>", "verkauft"], ["I", "sold", "a & b"], [1, 4, 4], "wait")
@@ -45,7 +52,12 @@ def test_the_page_holds_everything_and_escapes_it(tmp_path):
 
 
 def test_curves_and_grid(tmp_path):
-    draw_curves({"wait-k": [(2, 20), (1, 10)], "none": []}, tmp_path / "c.svg", levels={"full": 30.0}, apart=["none"])
+    draw_curves(
+        {"wait-k": [(2, 20), (1, 10)], "none": []},
+        tmp_path / "c.svg",
+        levels={"full": 30.0},
+        apart=["none"],
+    )
     text = (tmp_path / "c.svg").read_text()
     assert "wait-k" in text
     assert "full: 30.0" in text

@@ -1,4 +1,5 @@
-"""Cards: every number comes from a file, what no file says is "not stated", and the hub can read the metadata."""
+"""Cards: every number comes from a file, what no file says is "not stated", and the hub can read
+the metadata."""
 
 import json
 import re
@@ -9,12 +10,25 @@ from huggingface_hub import ModelCard
 from huggingface_hub.repocard_data import model_index_to_eval_results
 from typer.testing import CliRunner
 
-from hf_simultaneous.cards import UNKNOWN, Stated, card_of, hand_edited, read_stated, space_files, write_card
 from hf_simultaneous.cli import app
+from hf_simultaneous.sharing.cards import card_of, hand_edited, space_files, write_card
+from hf_simultaneous.sharing.facts import UNKNOWN, Stated, read_stated
 
 
-CONFIG = {"wait_k": 3, "encoder_attention": "causal", "encoder_layers": 2, "decoder_layers": 3, "d_model": 16}
-SCORE = {"bleu": 21.5, "al": 3.125, "sentences": 40, "bleu_signature": "bleu|tok:13a", "al_signature": "AL|len:hyp"}
+CONFIG = {
+    "wait_k": 3,
+    "encoder_attention": "causal",
+    "encoder_layers": 2,
+    "decoder_layers": 3,
+    "d_model": 16,
+}
+SCORE = {
+    "bleu": 21.5,
+    "al": 3.125,
+    "sentences": 40,
+    "bleu_signature": "bleu|tok:13a",
+    "al_signature": "AL|len:hyp",
+}
 TRAINING = {
     "k": 3,
     "steps": 50,
@@ -28,7 +42,12 @@ TRAINING = {
     "cleaning": {"train": "400 of 410 pairs"},
     "scores": {"dev": {"wait-3": SCORE}},
     "config": {
-        "data": {"source_language": "de", "target_language": "en", "licence": "CC BY 2.0 FR", "attribution": "Us"}
+        "data": {
+            "source_language": "de",
+            "target_language": "en",
+            "licence": "CC BY 2.0 FR",
+            "attribution": "Us",
+        }
     },
 }
 EVALUATED = {
@@ -38,7 +57,12 @@ EVALUATED = {
     "laal": float("nan"),
     "sentences": 100,
     "policy": "adaptive, 1:0.8 2:0",
-    "signatures": {"bleu": "bleu|tok:13a", "chrf": "chrF2|v", "al": "AL|len:hyp|v", "laal": "LAAL|v"},
+    "signatures": {
+        "bleu": "bleu|tok:13a",
+        "chrf": "chrF2|v",
+        "al": "AL|len:hyp|v",
+        "laal": "LAAL|v",
+    },
 }
 SET = {
     "format": 1,
@@ -65,9 +89,16 @@ def checkpoint(tmp_path):
 def whole(checkpoint):
     (checkpoint / "adaptive_config.json").write_text(json.dumps(SET))
     (checkpoint / "full").mkdir()
-    (checkpoint / "full" / "config.json").write_text(json.dumps({**CONFIG, "encoder_attention": "prefix"}))
+    (checkpoint / "full" / "config.json").write_text(
+        json.dumps({**CONFIG, "encoder_attention": "prefix"})
+    )
     (checkpoint / "scores.json").write_text(json.dumps(EVALUATED))
-    facts = {"title": "Mine", "licence": "cc-by-2.0", "limits": "Short.", "scores": {"Test": "scores.json"}}
+    facts = {
+        "title": "Mine",
+        "licence": "cc-by-2.0",
+        "limits": "Short.",
+        "scores": {"Test": "scores.json"},
+    }
     (checkpoint / "card.yaml").write_text(yaml.safe_dump(facts))
     return checkpoint
 
@@ -106,7 +137,9 @@ def test_nothing_known_is_nothing_said(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     text = str(card_of(tmp_path))
     facts = text.split("## Facts")[1].split("## Results")[0]
-    rows = [line.split(" | ")[1] for line in facts.splitlines() if " | " in line and "| |" not in line]
+    rows = [
+        line.split(" | ")[1] for line in facts.splitlines() if " | " in line and "| |" not in line
+    ]
     assert {value.removesuffix(" |") for value in rows} == {UNKNOWN, "off"}
     assert "No evaluation is stated." in text
     assert "It is small" not in text
@@ -115,13 +148,17 @@ def test_nothing_known_is_nothing_said(tmp_path):
 
 
 def test_half_the_facts(checkpoint):
-    (checkpoint / "training.json").write_text(json.dumps({"k": "full", "steps": 5, "init_from": None}))
+    (checkpoint / "training.json").write_text(
+        json.dumps({"k": "full", "steps": 5, "init_from": None})
+    )
     card = card_of(checkpoint)
     assert row(card, "trained for") == "full sentences"
     assert row(card, "steps") == "5"
     assert row(card, "started from") == "random weights"
     assert row(card, "parameters") == row(card, "time") == row(card, "seed") == UNKNOWN
-    (checkpoint / "training.json").write_text(json.dumps({"init_from": "Helsinki-NLP/opus-mt-de-en"}))
+    (checkpoint / "training.json").write_text(
+        json.dumps({"init_from": "Helsinki-NLP/opus-mt-de-en"})
+    )
     assert row(card_of(checkpoint), "started from") == "Helsinki-NLP/opus-mt-de-en"
 
 
@@ -129,7 +166,10 @@ def test_a_set(whole):
     card, text = card_of(whole), str(card_of(whole))
     assert "# Mine" in text
     assert "| wait-1 | not stated | not stated | not stated | not stated |" in text
-    assert "| wait-3 | causal | 1,234,567 | 50 steps from multi | dev, wait-3: BLEU 21.50, AL 3.125 |" in text
+    assert (
+        "| wait-3 | causal | 1,234,567 | 50 steps from multi | dev, wait-3: BLEU 21.50, AL 3.125 |"
+        in text
+    )
     assert "| full | prefix | not stated | not stated | not stated |" in text
     assert row(card, "thresholds") == "1: 0.8, 2: 0"
     assert row(card, "operating points") == "low (1: 0.25, 2: 0)"
@@ -146,7 +186,11 @@ def test_the_hub_can_read_the_results(whole):
     name, found = model_index_to_eval_results(card.data.to_dict()["model-index"])
     assert name == "Mine"
     assert found == card.data.eval_results
-    assert [(one.metric_type, one.metric_value) for one in found] == [("bleu", 25.46), ("chrf", 50.12), ("al", 2.346)]
+    assert [(one.metric_type, one.metric_value) for one in found] == [
+        ("bleu", 25.46),
+        ("chrf", 50.12),
+        ("al", 2.346),
+    ]
     assert {one.dataset_name for one in found} == {"Test"}
     assert found[0].metric_args == {"signature": "bleu|tok:13a"}
     assert found[0].metric_name == "BLEU (adaptive, 1:0.8 2:0)"
@@ -156,7 +200,11 @@ def test_corpora_stay_apart_in_the_metadata(whole):
     (whole / "more.json").write_text(json.dumps({**EVALUATED, "bleu": 1.0}))
     scores = {"Test": str(whole / "scores.json"), "More": str(whole / "more.json")}
     card = ModelCard(str(card_of(whole, Stated(scores=scores))))
-    found = [(one.dataset_name, one.metric_value) for one in card.data.eval_results if one.metric_type == "bleu"]
+    found = [
+        (one.dataset_name, one.metric_value)
+        for one in card.data.eval_results
+        if one.metric_type == "bleu"
+    ]
     assert found == [("Test", 25.46), ("More", 1.0)]
 
 
@@ -170,11 +218,12 @@ def test_every_placeholder_is_filled(checkpoint, whole):
 def test_a_card_that_is_there_stays(whole):
     assert not hand_edited(whole)
     path = write_card(whole)
+    assert write_card(whole) == path, "what was only made is made again"
     assert not hand_edited(whole)
-    with pytest.raises(FileExistsError, match="README.md is there already, maybe with edits; --force"):
-        write_card(whole)
     path.write_text(path.read_text() + "More.\n")
     assert hand_edited(whole)
+    with pytest.raises(FileExistsError, match=r"README.md has edits that would be lost; --force"):
+        write_card(whole)
     assert write_card(whole, overwrite=True) == path
     assert not hand_edited(whole)
     (whole / "config.json").write_text("{")
@@ -190,7 +239,8 @@ def test_the_command(whole, tmp_path):
     assert "# Ours" in text
     assert "| Dev | adaptive" in text
     again = CliRunner().invoke(app, command)
-    assert (again.exit_code, again.stderr.split(",")[0]) == (2, f"error: {whole / 'README.md'} is there already")
+    assert again.exit_code == 2
+    assert f"{whole / 'README.md'} has edits that would be lost" in again.stderr
     assert CliRunner().invoke(app, [*command, "--force"]).exit_code == 0
     for name in ("card", "push"):
         assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
@@ -217,9 +267,15 @@ def test_files_that_are_missing_or_say_something_else(whole, tmp_path):
         read_stated(tmp_path / "facts.yaml")
     with pytest.raises(FileNotFoundError, match="holds neither a set .* nor a checkpoint"):
         card_of(tmp_path)
-    with pytest.raises(FileNotFoundError, match="no file none.json; hf-simultaneous evaluate writes scores.json"):
+    with pytest.raises(
+        FileNotFoundError, match="no file none.json; hf-simultaneous evaluate writes scores.json"
+    ):
         card_of(whole, Stated(scores={"Test": "none.json"}))
-    for text, message in (("{", "holds no facts: "), ("3", "holds no facts: "), ("[]", "bleu, al, sentences")):
+    for text, message in (
+        ("{", "holds no facts: "),
+        ("3", "holds no facts: "),
+        ("[]", "bleu, al, sentences"),
+    ):
         (whole / "scores.json").write_text(text)
         with pytest.raises(ValueError, match=f"scores.json .*{message}|scores.json {message}"):
             card_of(whole)

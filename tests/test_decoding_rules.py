@@ -1,4 +1,5 @@
-"""Which token is chosen and when a sentence is over, next to what transformers' own `generate` would do."""
+"""Which token is chosen and when a sentence is over, next to what transformers' own `generate`
+would do."""
 
 import copy
 import math
@@ -20,7 +21,7 @@ from transformers import (
 )
 
 from hf_simultaneous.actions import Prediction, State
-from hf_simultaneous.rules import Rules, rules_from
+from hf_simultaneous.decoding_rules import DecodingRules, NoLoops, rules_from
 from tests.reference import random_model
 from tests.tiny import EOS, PAD
 
@@ -28,8 +29,16 @@ from tests.tiny import EOS, PAD
 VOCABULARY = 6
 
 
-def rules(**options) -> Rules:
-    return Rules(**{"eos": (EOS,), "start": PAD, "vocabulary": VOCABULARY, "position_limit": 100, **options})
+def rules(**options) -> DecodingRules:
+    return DecodingRules(
+        **{
+            "eos": (EOS,),
+            "prompt": (PAD,),
+            "vocabulary": VOCABULARY,
+            "position_limit": 100,
+            **options,
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +54,8 @@ def model(shared_model):
     return twin
 
 
-def from_model(model, **options) -> Rules:
-    return rules_from(model, **{"position_limit": 32, **options})
+def from_model(model, **options) -> DecodingRules:
+    return rules_from(model, **{"position_limit": 32, "prompt": (PAD,), **options})
 
 
 class Favour(LogitsProcessor):
@@ -77,30 +86,27 @@ DISTRIBUTIONS = torch.tensor([[0.0, 0.1, 0.5, 0.3, 0.1, 0.0], [0.0, 0.1, 0.2, 0.
 
 def test_the_top_token_and_its_probability():
     answers = rules().choose(DISTRIBUTIONS, [State(), State()])
-    assert answers == [Prediction(EOS, 0.5), Prediction(4, pytest.approx(0.4))]
+    assert answers == [Prediction(EOS, 0.5, ends=True), Prediction(4, pytest.approx(0.4))]
     assert answers[1].probability_of(3) == pytest.approx(0.3)
 
 
-def test_an_early_end_is_forbidden_only_while_the_source_is_open():
-    before = DISTRIBUTIONS.clone()
-    strict = rules(early_stop=False)
-    open_, ended = strict.choose(DISTRIBUTIONS[[0, 0]], [State(), State(ended=True)])
-    assert open_ == Prediction(3, pytest.approx(0.3))
-    assert ended == Prediction(EOS, 0.5)
-    assert open_.probability_of(EOS) == 0.5, "the probabilities themselves are left alone"
-    assert torch.equal(DISTRIBUTIONS, before)
-    assert strict.choose(DISTRIBUTIONS[:1], [State(ended=True)])[0].token == EOS
-
-
-def test_every_end_token_is_forbidden():
-    strict = rules(early_stop=False, eos=(EOS, 3))
-    assert strict.choose(DISTRIBUTIONS[:1], [State()])[0].token == 1
+def test_an_end_is_said_to_be_one_and_read_on_only_while_the_source_is_open():
+    end, word = rules(eos=(EOS, 3)).choose(DISTRIBUTIONS, [State(), State()])
+    assert (end.token, end.ends, word.ends) == (EOS, True, False)
+    strict = rules(eos=(EOS, 3), early_stop=False)
+    assert [strict.reads_on(token, State()) for token in (EOS, 3, 4)] == [True, True, False]
+    assert not strict.reads_on(EOS, State(source_ended=True))
+    assert not rules().reads_on(EOS, State())
 
 
 def test_processors_see_log_probabilities_and_the_answer_keeps_the_unprocessed_one():
     processor = Favour(1)
-    chosen = rules(processors=LogitsProcessorList([processor])).choose(DISTRIBUTIONS, [State(target=[5]), State()])
-    assert [(answer.token, answer.probability) for answer in chosen] == [(1, pytest.approx(0.1))] * 2
+    chosen = rules(processors=LogitsProcessorList([processor])).choose(
+        DISTRIBUTIONS, [State(target=[5]), State()]
+    )
+    assert [(answer.token, answer.probability) for answer in chosen] == [
+        (1, pytest.approx(0.1))
+    ] * 2
     (ids, scores), (other_ids, _) = processor.seen
     assert ids == [[PAD, 5]]
     assert other_ids == [[PAD]]
@@ -147,7 +153,7 @@ def test_stopping_criteria_see_what_transformers_shows_them(model):
 
 
 def test_a_length_below_one_is_refused():
-    with pytest.raises(ValueError, match="max_new_tokens must be 1 or more, or None; got 0"):
+    with pytest.raises(ValueError, match="max_new_tokens must be an integer of 1 or more; got 0"):
         rules(max_new_tokens=0)
 
 
@@ -164,7 +170,9 @@ def test_a_length_below_one_is_refused():
         ({}, None, {"max_length": 1}, 1),
     ],
 )
-def test_lengths_come_from_the_keywords_the_given_config_the_models_config(model, own, given, keywords, length):
+def test_lengths_come_from_the_keywords_the_given_config_the_models_config(
+    model, own, given, keywords, length
+):
     model.generation_config.update(**own)
     config = GenerationConfig(**given) if given else None
     assert from_model(model, generation_config=config, **keywords).max_new_tokens == length
@@ -192,12 +200,14 @@ def test_processors_are_those_of_transformers(model):
         "SuppressTokensLogitsProcessor",
     ]
     assert not from_model(model).processors
-    assert not from_model(model, forced_eos_token_id=2).processors, "without a limit there is nothing to force it at"
+    assert not from_model(model, forced_eos_token_id=2).processors, (
+        "without a limit there is nothing to force it at"
+    )
 
 
 def test_ends_and_limits_of_the_model(model):
     made = from_model(model, eos_token_id=[2, 5], early_stop=False)
-    assert (made.eos, made.start, made.vocabulary, made.position_limit) == ((2, 5), PAD, 24, 32)
+    assert (made.eos, made.prompt, made.vocabulary, made.position_limit) == ((2, 5), (PAD,), 24, 32)
     assert not made.early_stop
     assert not made.stopping, "the end and the length are looked after here"
 
@@ -213,7 +223,9 @@ def test_stop_strings_need_a_tokenizer(model):
     letters = {letter: index for index, letter in enumerate(sorted(ByteLevel.alphabet()))}
     backend = Tokenizer(BPE(vocab=letters, merges=[]))
     backend.pre_tokenizer, backend.decoder = ByteLevel(add_prefix_space=False), ByteLevelDecoder()
-    stopping = from_model(model, stop_strings=["ab"], tokenizer=PreTrainedTokenizerFast(tokenizer_object=backend))
+    stopping = from_model(
+        model, stop_strings=["ab"], tokenizer=PreTrainedTokenizerFast(tokenizer_object=backend)
+    )
     assert stopping.over(State(source=[5], target=[letters["a"], letters["b"]]), None)
     assert not stopping.over(State(source=[5], target=[letters["b"], letters["a"]]), None)
 
@@ -222,7 +234,10 @@ def test_stop_strings_need_a_tokenizer(model):
     "search", [{"num_beams": 4}, {"do_sample": True}, {"num_return_sequences": 2, "num_beams": 2}]
 )
 def test_there_is_nothing_to_search(model, search):
-    message = "simultaneous decoding is greedy: nothing written is taken back. Leave out num_beams, do_sample and"
+    message = (
+        "simultaneous decoding is greedy: nothing written is taken back. "
+        "Leave out num_beams, do_sample and"
+    )
     with pytest.raises(ValueError, match=message):
         from_model(model, **search)
     with pytest.raises(ValueError, match=message):
@@ -234,10 +249,14 @@ def test_a_checkpoint_may_have_beams_by_default(model):
     assert from_model(model).max_new_tokens is None
 
 
-@pytest.mark.parametrize("unknown", [{"wait_k": 3}, {"temprature": 0.3}, {"decoder_input_ids": torch.ones(1, 1)}])
+@pytest.mark.parametrize(
+    "unknown", [{"wait_k": 3}, {"temprature": 0.3}, {"decoder_input_ids": torch.ones(1, 1)}]
+)
 def test_unknown_arguments_are_refused(model, unknown):
     (name,) = unknown
-    with pytest.raises(ValueError, match=f"unknown arguments: {name}. Allowed are those of GenerationConfig, and"):
+    with pytest.raises(
+        ValueError, match=f"unknown arguments: {name}. Allowed are those of GenerationConfig, and"
+    ):
         from_model(model, **unknown)
 
 
@@ -248,11 +267,35 @@ def test_a_default_wait_k_of_the_model_is_left_to_the_policy(model):
 
 def test_a_model_that_cannot_end_is_refused(model):
     model.generation_config.eos_token_id = None
-    with pytest.raises(ValueError, match="the models have no eos_token_id, so no sentence would ever end"):
+    with pytest.raises(
+        ValueError, match="the models have no eos_token_id, so no sentence would ever end"
+    ):
         from_model(model)
 
 
 def test_a_probability_of_zero_is_no_obstacle():
-    (answer,) = rules(processors=LogitsProcessorList([Favour(0)])).choose(DISTRIBUTIONS[:1], [State()])
+    (answer,) = rules(processors=LogitsProcessorList([Favour(0)])).choose(
+        DISTRIBUTIONS[:1], [State()]
+    )
     assert (answer.token, answer.probability) == (0, 0.0)
     assert math.isfinite(answer.probability)
+
+
+@pytest.mark.parametrize(
+    ("written", "forbidden"),
+    [
+        ([4] * 8, {4}),
+        ([4] * 7, set()),
+        ([5, 4, 5, 4, 5, 4, 5, 4, 5], {4}),
+        ([5, 4, 5, 4, 5, 4, 5], set()),
+        ([3, 4, 5, 3, 4, 5, 3, 4, 5, 3, 4], {5}),
+        ([1, 3, 4, 5, 3, 4, 5, 3, 4, 5, 3, 4], {5}),
+        ([3, 4, 5, 3, 4, 5, 3, 4, 5, 3], set()),
+        ([3, 4, 5, 3, 4, 1, 3, 4, 5, 3, 4], set()),
+    ],
+)
+def test_a_phrase_does_not_go_on_for_ever(written, forbidden):
+    scores = torch.zeros(1, 6)
+    guarded = NoLoops()(torch.tensor([[PAD, *written]]), scores)
+    assert {token for token in range(6) if guarded[0, token] == -torch.inf} == forbidden
+    assert not scores.any(), "what it was given is left alone"

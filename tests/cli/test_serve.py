@@ -1,0 +1,44 @@
+"""Options of `serve`, and `translate` with its models elsewhere."""
+
+import pytest
+from typer.testing import CliRunner
+
+from hf_simultaneous.cli import app
+from hf_simultaneous.cli.serve import in_bytes
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.mark.parametrize(
+    ("size", "number"), [("2GiB", 2 << 30), ("1.5 MiB", 3 << 19), ("64KiB", 65536), ("77", 77)]
+)
+def test_sizes(size, number):
+    assert in_bytes(size) == number
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--max-memory", "2 lots"], "a size is a number of bytes, or of KiB, MiB or GiB"),
+        (["--log-format", "xml"], "--log-format is text or json; got 'xml'"),
+        (["--port", "70000"], "a port is 0 (any that is free) to 65535; got 70000"),
+        (["--ssl-certfile", "x"], "TLS needs both --ssl-certfile and --ssl-keyfile"),
+        (["--max-streams", "0"], "max_streams must be above 0; got 0"),
+        (["--engine", "petrol"], "--engine is embedded or ray; got 'petrol'"),
+        (["--replicas", "2"], "--replicas, --max-replicas and --ray-address are for --engine ray"),
+        (["--engine", "ray", "--ssl-certfile", "x"], "--engine ray serves no TLS"),
+        (["--origin", "here"], "an origin is a scheme, a host and perhaps a port"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_starts(arguments, message):
+    result = run("serve", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_server_has_its_own_models():
+    result = run("translate", "--server", "ws://127.0.0.1:1", "--quantize", "int8", "Haus")
+    assert result.exit_code == 2
+    assert "has its own models and settings; leave out --model" in result.stderr

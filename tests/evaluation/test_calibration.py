@@ -1,0 +1,196 @@
+"""Calibration: the search on a made-up landscape, and one on tiny models down to the saved
+operating point."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from hf_simultaneous import Adaptive, AdaptiveWaitKGenerator, linear_thresholds
+from hf_simultaneous.cli import app
+from hf_simultaneous.evaluation import Decoding, decode_corpus, text_decoding
+from hf_simultaneous.evaluation.calibration import (
+    Calibration,
+    Point,
+    Search,
+    calibrate,
+    paper_line,
+    save_latency,
+    search_thresholds,
+)
+from hf_simultaneous.evaluation.scores import sentences_of
+from hf_simultaneous.metrics import corpus_latency
+from hf_simultaneous.policies import PAPER_SETTINGS
+from hf_simultaneous.sets import read_set_config, update_set_config
+from tests.corpora import REFERENCE, SOURCE
+from tests.tiny import TALKATIVE, tiny_model
+
+
+def landscape(thresholds):
+    """AL grows with every threshold, and BLEU with AL."""
+    al = 1 + sum(thresholds.values())
+    return Point(thresholds, al, 20 + al)
+
+
+@pytest.mark.parametrize("target", [1.0, 2.0, 4.0, 7.5, 11.0])
+def test_the_latency_is_met_on_the_papers_line(target):
+    tried = search_thresholds(landscape, target, 1, 10)
+    assert abs(tried[0].al - target) <= 0.15
+    assert len(tried) <= Search().budget
+    for point in tried:
+        first, last = point.thresholds[1], point.thresholds[10]
+        assert first == 1 or last == 0
+        line = linear_thresholds(first, last, 1, 10)
+        assert point.thresholds == pytest.approx(line, abs=1e-4)
+
+
+def test_the_line_holds_every_setting_of_the_paper():
+    lines = [paper_line(number / 20, 1, 10) for number in range(21)]
+    for setting in PAPER_SETTINGS.values():
+        assert any(dict(setting) == pytest.approx(line, abs=1e-4) for line in lines)
+
+
+def test_the_budget_holds():
+    calls = []
+
+    def counted(thresholds):
+        calls.append(thresholds)
+        return landscape(thresholds)
+
+    search_thresholds(counted, 4.0, 1, 10, Search(budget=4, tolerance=1.5))
+    assert len(calls) <= 4
+
+
+@given(st.lists(st.floats(1.0, 9.0), min_size=21, max_size=21))
+def test_a_latency_that_does_not_grow_all_the_way_is_met(wiggles):
+    """As where models end sentences early: all that is needed is that the ends lie on both
+    sides."""
+    als = [1.0, *wiggles[1:-1], 9.0]
+
+    def uneven(thresholds):
+        t = (thresholds[1] + thresholds[10]) / 2
+        return Point(thresholds, float(np.interp(t, np.linspace(0, 1, 21), als)), 20.0)
+
+    chosen = search_thresholds(uneven, 4.0, 1, 10, Search(budget=20))[0]
+    assert abs(chosen.al - 4.0) <= 0.15
+
+
+def test_two_ks_are_enough():
+    def small(thresholds):
+        return Point(thresholds, 1 + sum(thresholds.values()), 20.0)
+
+    assert abs(search_thresholds(small, 2.0, 1, 2)[0].al - 2) <= 0.15
+
+
+def test_a_latency_out_of_reach_is_refused():
+    with pytest.raises(ValueError, match="AL goes from 1.00 to 11.00; got target_al=40"):
+        search_thresholds(landscape, 40.0, 1, 10)
+
+
+def test_a_latency_that_is_jumped_over_is_refused():
+    def cliff(thresholds):
+        return Point(thresholds, 9.0 if thresholds[1] > 0.5 else 1.0, 20.0)
+
+    with pytest.raises(
+        ValueError, match="no thresholds met AL 4.0 within 0.15; the nearest of .* gave 1.000"
+    ):
+        search_thresholds(cliff, 4.0, 1, 10)
+
+
+def test_a_latency_that_buys_nothing_is_pointed_out():
+    chosen, less = Point({1: 0.5}, 4.0, 20.0), Point({1: 0.2}, 3.0, 21.0)
+    assert "note: AL 3.00 gave BLEU 21.00" in str(Calibration("al-4", 4.0, chosen, (chosen, less)))
+    assert "note" not in str(Calibration("al-4", 4.0, less, (chosen, less)))
+
+
+@pytest.mark.parametrize("options", [{"tolerance": 0}, {"budget": 2}])
+def test_search_options_are_checked(options):
+    with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
+        Search(**options)
+
+
+@pytest.fixture(scope="module")
+def folder(tokenizer, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calibrate")
+    models = {
+        k: tiny_model(seed=k, encoder_attention="causal", wait_k=k, **TALKATIVE) for k in (1, 3)
+    }
+    AdaptiveWaitKGenerator(models, tokenizer, linear_thresholds(0.9, 0.1, 1, 3)).save_pretrained(
+        folder / "set"
+    )
+    (folder / "source.txt").write_text("\n".join(SOURCE))
+    (folder / "reference.txt").write_text("\n".join(REFERENCE))
+    return folder
+
+
+def test_an_operating_point_is_kept_in_the_set_and_loads_by_name(folder):
+    generator = AdaptiveWaitKGenerator.from_pretrained(folder / "set")
+    search = Search(tolerance=3.0, budget=6)
+    found = calibrate(
+        generator,
+        SOURCE,
+        REFERENCE,
+        1.5,
+        name="quick",
+        search=search,
+        decoding=Decoding(progress=False),
+    )
+    assert generator.latencies == {"quick": found.point.thresholds}
+    assert str(found).startswith("quick: AL ")
+    save_latency(folder / "set", found.name, found.point.thresholds)
+    assert (
+        AdaptiveWaitKGenerator.from_pretrained(folder / "set", latency="quick").thresholds
+        == found.point.thresholds
+    )
+
+
+def test_thresholds_are_chosen_for_text_sessions_unless_told_otherwise(folder):
+    generator = AdaptiveWaitKGenerator.from_pretrained(folder / "set", tail_beams=2)
+    search = Search(tolerance=5.0, budget=3)
+    for decoding in (None, text_decoding(generator), Decoding()):
+        found = calibrate(generator, SOURCE, REFERENCE, 2.0, search=search, decoding=decoding)
+        used = decoding or text_decoding(generator)
+        lines = decode_corpus(
+            generator, SOURCE, REFERENCE, Adaptive(found.point.thresholds), replace(used, timed=0)
+        )
+        assert found.point.al == corpus_latency(sentences_of(lines)).value
+
+
+def run(folder, *options):
+    files = ["--source", str(folder / "source.txt"), "--reference", str(folder / "reference.txt")]
+    return CliRunner().invoke(app, ["calibrate", *files, *options])
+
+
+def test_the_command_says_what_is_wrong(folder):
+    outcome = run(
+        folder, "--model", str(folder / "set"), "--al", "50", "--limit", "3", "--budget", "6"
+    )
+    assert outcome.exit_code == 2
+    assert "got target_al=50.0. Name one in between" in outcome.output
+    outcome = run(folder, "--model", str(folder))
+    assert "is not a saved set: it has no adaptive_config.json" in outcome.output
+
+
+def test_the_command_keeps_what_it_found(folder):
+    low = run(
+        folder, "--model", str(folder / "set"), "--al", "50", "--limit", "4", "--budget", "6"
+    ).output
+    lowest = low.split("AL goes from ")[1].split()[0]
+    outcome = run(
+        folder, "--model", str(folder / "set"), "--al", lowest, "--limit", "4", "--budget", "6"
+    )
+    assert outcome.exit_code == 0, outcome.output
+    name = f"al-{float(lowest):g}"
+    assert f"{name}: AL " in outcome.output
+    assert name in read_set_config(folder / "set")["latencies"]
+
+
+def test_other_entries_of_the_config_stay(folder):
+    before = read_set_config(folder / "set")
+    update_set_config(folder / "set", dev_scores=None)
+    assert read_set_config(folder / "set") == before
+    with pytest.raises(ValueError, match="thresholds must cover"):
+        save_latency(folder / "set", "gap", {1: 0.5, 3: 0.1})

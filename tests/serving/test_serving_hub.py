@@ -1,0 +1,183 @@
+"""What a server does in states that are hard to come by from outside: while it loads, when its
+engine is gone, when a policy fails. It runs in this process, its engine in a thread."""
+
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+from starlette.testclient import TestClient
+
+from hf_simultaneous.serving import engine as engines
+from hf_simultaneous.serving import streams
+from hf_simultaneous.serving.access import Access
+from hf_simultaneous.serving.hub import Hub
+from hf_simultaneous.serving.limits import Limits
+from hf_simultaneous.serving.protocol import SUBPROTOCOL
+from hf_simultaneous.serving.server import application
+from tests.babble import SENTENCES
+from tests.serving.processes import PATIENCE
+
+
+@contextmanager
+def running(load, *, ready=True, log_text=False, **limits):
+    """A hub and somebody who can ask it things."""
+    hub = Hub(load, Limits(**limits), Access(), log_text=log_text)
+    with TestClient(application(hub)) as client:
+        if ready:
+            until(lambda: client.get("/readyz").status_code == 200)
+        yield hub, client
+
+
+def until(holds):
+    deadline = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@contextmanager
+def stream(client, **start):
+    with client.websocket_connect("/v1/stream", subprotocols=[SUBPROTOCOL]) as socket:
+        socket.send_json({"type": "start", **start})
+        assert socket.receive_json()["type"] == "started"
+        yield socket
+
+
+def ask(socket, **message):
+    """The events of a message, or the error it is answered with."""
+    socket.send_json(message)
+    events = []
+    while (answer := socket.receive_json())["type"] == "events":
+        events += answer["events"]
+        if answer["done"]:
+            return events
+    return answer
+
+
+def logged_facts(caplog):
+    return [record.facts for record in caplog.records if hasattr(record, "facts")]
+
+
+def test_nobody_is_let_in_before_the_models_are_there(generator):
+    there = threading.Event()
+
+    def load():
+        there.wait(PATIENCE)
+        return generator
+
+    with running(load, ready=False) as (_, client):
+        assert (client.get("/readyz").status_code, client.get("/readyz").text) == (503, "loading")
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/v1/info").status_code == 503
+        refused = client.post("/v1/translate", json={"text": "Haus"})
+        assert (refused.status_code, refused.headers["Retry-After"]) == (503, "2")
+        there.set()
+        until(lambda: client.get("/readyz").status_code == 200)
+
+
+def test_models_that_do_not_load_are_said_to_be_dead():
+    def load():
+        raise OSError("no such set")
+
+    with running(load, ready=False) as (hub, client):
+        until(lambda: client.get("/healthz").status_code == 503)
+        assert isinstance(hub.engine.failure, OSError)
+
+
+def test_an_engine_that_has_stopped_is_not_healthy(generator):
+    with running(lambda: generator) as (hub, client):
+        assert client.get("/healthz").status_code == 200
+        hub.engine.stop()
+        assert client.get("/healthz").status_code == 503
+
+
+def test_a_policy_that_fails_ends_its_own_stream(generator, monkeypatch, caplog):
+    usual = streams.choose_policy
+
+    def choose(generator, name, **options):
+        def fail(state, predict):
+            raise ArithmeticError("on purpose")
+
+        return fail if name == "full" else usual(generator, name, **options)
+
+    monkeypatch.setattr(streams, "choose_policy", choose)
+    caplog.set_level("INFO")
+    with (
+        running(lambda: generator) as (hub, client),
+        stream(client, k=1) as good,
+        stream(client, policy="full") as bad,
+    ):
+        failed = ask(bad, type="word", seq=1, text="Haus")
+        assert (failed["code"], failed["fatal"]) == ("internal", True)
+        assert bad.receive()["code"] == 1011
+        assert ask(good, type="word", seq=1, text="Haus")
+        until(lambda: hub.engine.rows == 1)
+    assert "ArithmeticError" in [fact.get("kind") for fact in logged_facts(caplog)]
+
+
+def test_a_stream_that_never_starts_is_closed(generator):
+    with (
+        running(lambda: generator, start=0.3) as (_, client),
+        client.websocket_connect("/v1/stream", subprotocols=[SUBPROTOCOL]) as socket,
+    ):
+        assert socket.receive_json()["code"] == "no_start"
+        assert socket.receive()["code"] == 4408
+
+
+def test_a_stream_that_falls_asleep_is_closed(generator):
+    with running(lambda: generator, idle=0.3) as (_, client), stream(client) as socket:
+        assert socket.receive_json()["code"] == "idle"
+        assert socket.receive()["code"] == 4408
+
+
+def test_a_session_ends_when_it_has_lasted_long_enough(generator):
+    with running(lambda: generator, max_session=0.3) as (_, client), stream(client) as socket:
+        assert socket.receive_json()["code"] == "session_over"
+        assert socket.receive()["code"] == 1000
+
+
+def test_memory_is_given_back_where_no_sentence_is_open(generator, monkeypatch):
+    monkeypatch.setattr(engines, "KEPT_BYTES", 0)
+    with running(lambda: generator) as (hub, client), stream(client, k=1) as socket:
+        ask(socket, type="text", seq=1, text=SENTENCES[1])
+        assert hub.engine.nbytes > 0
+        ask(socket, type="flush", seq=2)
+        until(lambda: hub.engine.nbytes == 0)
+        assert ask(socket, type="word", seq=3, text="Haus")
+
+
+@pytest.mark.parametrize("log_text", [False, True])
+def test_the_text_is_logged_only_where_that_is_asked_for(generator, caplog, log_text):
+    caplog.set_level("INFO")
+    with (
+        running(lambda: generator, log_text=log_text) as (_, client),
+        stream(client, k=1) as socket,
+    ):
+        ask(socket, type="text", seq=1, text=SENTENCES[0])
+        ask(socket, type="flush", seq=2)
+        socket.send_json({"type": "end"})
+        assert socket.receive_json()["type"] == "ended"
+    facts = logged_facts(caplog)
+    logged = [fact["source"] for fact in facts if "source" in fact]
+    assert logged == ([SENTENCES[0]] if log_text else [])
+    assert not log_text or all("text" in fact for fact in facts if "source" in fact)
+    assert {"words", "p95", "bytes_in", "bytes_out"} <= set(facts[-1])
+
+
+def test_a_client_that_leaves_has_not_been_lost(generator, caplog):
+    caplog.set_level("INFO")
+    with running(lambda: generator) as (hub, client):
+        with stream(client, k=1) as socket:
+            ask(socket, type="word", seq=1, text="Haus")
+        until(lambda: hub.engine.rows == 0)
+        until(lambda: any("outcome" in fact for fact in logged_facts(caplog)))
+    outcomes = [fact["outcome"] for fact in logged_facts(caplog) if "outcome" in fact]
+    assert outcomes == ["left"]
+
+
+def test_calls_are_counted_by_who_was_called(generator):
+    with running(lambda: generator) as (_, client):
+        with stream(client, k=3) as socket:
+            ask(socket, type="text", seq=1, text=SENTENCES[0])
+        assert 'hf_simultaneous_call_seconds_count{model="3"}' in client.get("/metrics").text

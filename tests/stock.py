@@ -1,0 +1,180 @@
+"""Tiny models of every family of transformers, and what they say when asked alone.
+
+Like `reference`, from scratch: every prediction encodes what was read, prefix by prefix, and forces
+the whole target through the stock model."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    MarianConfig,
+    MarianMTModel,
+    MBartConfig,
+    MBartForConditionalGeneration,
+    MT5Config,
+    MT5ForConditionalGeneration,
+    PegasusConfig,
+    PegasusForConditionalGeneration,
+    PLBartConfig,
+    PLBartForConditionalGeneration,
+    T5Config,
+    T5ForConditionalGeneration,
+    UMT5Config,
+    UMT5ForConditionalGeneration,
+)
+
+from hf_simultaneous.framing import Framing
+from hf_simultaneous.schedule import K, visible
+
+
+PAD, EOS, VOCABULARY = 1, 2, 24
+BART_LIKE = {
+    "marian": (MarianConfig, MarianMTModel),
+    "m2m_100": (M2M100Config, M2M100ForConditionalGeneration),
+    "mbart": (MBartConfig, MBartForConditionalGeneration),
+    "bart": (BartConfig, BartForConditionalGeneration),
+    "pegasus": (PegasusConfig, PegasusForConditionalGeneration),
+    "plbart": (PLBartConfig, PLBartForConditionalGeneration),
+}
+T5_LIKE = {
+    "t5": (T5Config, T5ForConditionalGeneration),
+    "mt5": (MT5Config, MT5ForConditionalGeneration),
+    "umt5": (UMT5Config, UMT5ForConditionalGeneration),
+}
+FAMILIES = {**BART_LIKE, **T5_LIKE}
+TOKENS = {
+    "vocab_size": VOCABULARY,
+    "pad_token_id": PAD,
+    "bos_token_id": 0,
+    "eos_token_id": EOS,
+    "forced_eos_token_id": None,
+}
+
+
+def stock_model(
+    family: str, seed: int = 0, dtype: torch.dtype = torch.float64, **options: Any
+) -> Any:
+    """In eval mode, with weights so large that what is not seen would be missed."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    make_config, make_model = FAMILIES[family]
+    layers, heads = rng.choice((1, 2)), rng.choice((1, 2, 4))
+    if family in T5_LIKE:
+        sizes = {
+            "d_model": 16,
+            "d_kv": rng.choice((4, 8)),  # need not be d_model / heads
+            "d_ff": 16,
+            "num_layers": 1,
+            "num_decoder_layers": layers,
+            "num_heads": heads,
+            "relative_attention_num_buckets": 8,
+            "relative_attention_max_distance": 12,
+            "dropout_rate": 0.0,
+            "decoder_start_token_id": PAD,
+        }
+    else:
+        sizes = {
+            "d_model": 16,
+            "encoder_layers": 1,
+            "decoder_layers": layers,
+            "encoder_attention_heads": 2,
+            "decoder_attention_heads": heads,
+            "encoder_ffn_dim": 16,
+            "decoder_ffn_dim": 16,
+            "max_position_embeddings": 40,
+            "init_std": 0.5,
+            "scale_embedding": rng.random() < 0.5,
+            "decoder_start_token_id": EOS,
+            "decoder_vocab_size": options.get("vocab_size", VOCABULARY),
+            "tie_word_embeddings": False,
+        }
+    model = make_model(make_config(**{**TOKENS, **sizes, **options}))
+    _make_talkative(model, rng)
+    return model.to(dtype).eval()
+
+
+def _make_talkative(model: Any, rng: random.Random) -> None:
+    """As they come, such models say one word again and again, and never end."""
+    words, pad, eos = model.config.vocab_size, model.config.pad_token_id, model.config.eos_token_id
+    model.lm_head = nn.Linear(model.config.d_model, words, bias=False)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if "SelfAttention" in name or "EncDecAttention" in name:
+                weight.normal_(std=0.5)
+            if "EncDecAttention.q" in name or "encoder_attn.q_proj.weight" in name:
+                weight *= 3
+        model.lm_head.weight.normal_(std=0.5)
+        model.lm_head.weight[eos] *= rng.choice((1.2, 1.8))
+        model.lm_head.weight[pad] = 0  # M2M100 does not count it as a position
+
+
+class Stock:
+    """The distributions of `reference.translate`, made by the stock models alone."""
+
+    def __init__(
+        self,
+        models: Mapping[K, Any],
+        members: Callable[[int | None], tuple[K, ...]],
+        framing: Framing,
+        catchup: int | None,
+    ):
+        self.models, self.members = models, members
+        self.framing, self.catchup = framing, catchup
+        self._known: dict[tuple[Any, ...], torch.Tensor] = {}
+        self._encoded: dict[tuple[Any, ...], torch.Tensor] = {}
+
+    def __call__(self, source, target, k, context, models, seen, floors) -> torch.Tensor:
+        if k is None:
+            shown = [len(source) if context is None else context] * (len(target) + 1)
+        else:
+            shown = [
+                max(visible(step, k, len(source), self.catchup), floor)
+                for step, floor in enumerate(floors, start=1)
+            ]
+        asked = tuple(source), tuple(target), tuple(shown)
+        keys = models or self.members(k)
+        for key in keys:
+            if (key, asked) not in self._known:
+                self._known[key, asked] = self._predict(key, *asked)
+        return sum(self._known[key, asked] for key in keys) / len(keys)
+
+    @torch.inference_mode()
+    def _predict(
+        self, key: K, source: Sequence[int], target: Sequence[int], shown: Sequence[int]
+    ) -> torch.Tensor:
+        """One pass, every position shown its own encoding: all of them side by side, and a mask."""
+        model, prompt = self.models[key], self.framing.prompt
+        # What comes before the first target token sees what that sees.
+        shown = [*shown[:1] * (len(prompt) - 1), *shown]
+        sizes = sorted(set(shown))
+        states = {size: self._encode(key, source[:size]) for size in sizes}
+        mask = torch.cat(
+            [
+                torch.where(torch.tensor(shown)[:, None] == size, 0.0, -1e30).expand(
+                    -1, states[size].shape[1]
+                )
+                for size in sizes
+            ],
+            dim=1,
+        )
+        logits = model(
+            encoder_outputs=(torch.cat([states[size] for size in sizes], dim=1),),
+            attention_mask=mask.to(model.dtype)[None, None],
+            decoder_input_ids=torch.tensor([[*prompt, *target]]),
+        ).logits
+        return logits[0, -1].softmax(-1)
+
+    def _encode(self, key: K, source: Sequence[int]) -> torch.Tensor:
+        asked = key, tuple(source)
+        if asked not in self._encoded:
+            after = self.framing.after if source[-1] == EOS else ()
+            framed = torch.tensor([[*self.framing.before, *source, *after]])
+            self._encoded[asked] = self.models[key].get_encoder()(framed).last_hidden_state
+        return self._encoded[asked]

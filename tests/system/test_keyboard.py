@@ -1,0 +1,122 @@
+"""Somebody types at a terminal, a real one: words are translated while they do, Backspace works,
+and the terminal is given back as it was."""
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+from hf_simultaneous.cli.keyboard import READY
+from tests.babble import save_babbler
+
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 120.0
+CODES = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
+pytestmark = pytest.mark.system
+
+
+class Terminal:
+    """A program at a pseudo-terminal, and what its screen shows."""
+
+    def __init__(self, *options):
+        self.master, self.slave = pty.openpty()
+        self.before = termios.tcgetattr(self.slave)
+        self.output = ""
+        call = "from hf_simultaneous.cli import main; main()"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", call, "translate", "--show", "--k", "1", *options],
+            cwd=ROOT,
+            stdin=self.slave,
+            stdout=self.slave,
+            stderr=self.slave,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+
+    def type(self, keys):
+        os.write(self.master, keys.encode())
+
+    def until(self, condition):
+        end = time.monotonic() + PATIENCE
+        while not condition(self.screen()) and time.monotonic() < end:
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.output += os.read(self.master, 65536).decode(errors="replace")
+        assert condition(self.screen()), "\n".join(self.screen())
+
+    def screen(self):
+        lines, row, column = [""], 0, 0
+        for numbers, code, back, down, text in CODES.findall(self.output):
+            if code == "A":
+                row -= int(numbers or 1)
+            elif code == "K":
+                lines[row] = ""
+            elif back:
+                column = 0
+            elif down:
+                row, column = row + 1, 0
+                lines += [""] * (row + 1 - len(lines))
+            elif text:
+                line = lines[row].ljust(column)
+                lines[row] = line[:column] + text + line[column + len(text) :]
+                column += len(text)
+        return [line.rstrip() for line in lines if line.strip()]
+
+    def end(self):
+        code = self.process.wait(PATIENCE)
+        assert termios.tcgetattr(self.slave) == self.before, "the terminal is as it was"
+        return code
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_babbler(tmp_path_factory.mktemp("set"))
+
+
+@pytest.fixture
+def terminal(folder):
+    opened = Terminal("--model", folder)
+    yield opened
+    opened.process.kill()
+    os.close(opened.master)
+    os.close(opened.slave)
+
+
+def shows(start):
+    return lambda screen: any(line.startswith(start) for line in screen)
+
+
+def test_words_are_translated_while_somebody_types(terminal):
+    terminal.until(shows("loading"))
+    terminal.until(shows(READY))
+    assert not shows("loading")(terminal.screen()), "that line is taken back"
+    terminal.type("Das Hax")
+    terminal.until(shows("  READ  Das Hax"))
+    terminal.type("\x7f\x1b[Dus ")
+    terminal.until(shows("  READ  Das Haus"))
+    terminal.until(lambda screen: any(re.match(r"  WRITE +\w", line) for line in screen))
+    terminal.type("läuft\r")
+    terminal.until(shows("  Average Lagging"))
+    reads = [line for line in terminal.screen() if line.startswith("  READ")]
+    assert reads[0] == "  READ  Das Haus läuft"
+    assert [line for line in reads[1:] if line != "  READ"] == [], "no stale lines"
+    terminal.type("\x04")
+    assert terminal.end() == 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_the_terminal_is_given_back_when_it_is_interrupted(terminal, number, code):
+    terminal.until(shows(READY))
+    terminal.type("Das Haus ")
+    terminal.until(shows("  READ  Das Haus"))
+    terminal.process.send_signal(number)
+    assert terminal.end() == code

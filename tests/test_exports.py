@@ -1,0 +1,78 @@
+"""The front of the package: names that load when they are asked for, and that type checkers
+know."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hf_simultaneous
+
+
+ROOT = Path(__file__).parent.parent
+RIGHT = """
+from collections.abc import Iterator
+
+from hf_simultaneous import AdaptiveWaitKGenerator, TextEvent, TextSession, WaitK, evaluate
+
+k: int = WaitK(3).k
+generator = AdaptiveWaitKGenerator.from_pretrained()
+events: Iterator[TextEvent] = TextSession(generator).push_word("Haus")
+encoder: str = evaluate(generator, ["Haus"], ["house"]).encoder
+"""
+WRONG = """
+from hf_simultaneous import WaitK, WaitForGodot
+
+k: str = WaitK(3).k
+WaitK("three")
+"""
+
+
+def test_type_checkers_are_told_of_every_export_and_no_other():
+    tree = ast.parse(Path(hf_simultaneous.__file__).read_text(encoding="utf-8"))
+    (block,) = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+    ]
+    told = {alias.asname: node.module for node in block.body for alias in node.names}
+    assert told == hf_simultaneous._EXPORTS
+    assert all(alias.name == alias.asname for node in block.body for alias in node.names)
+
+
+@pytest.mark.parametrize("name", hf_simultaneous.__all__)
+def test_every_export_is_there(name):
+    assert getattr(hf_simultaneous, name) is not None
+
+
+def test_the_room_and_its_function_are_two_things():
+    import hf_simultaneous.evaluation as room
+
+    assert hf_simultaneous.evaluate is room.evaluate
+    assert hf_simultaneous.calibrate is room.calibrate
+
+
+def test_the_front_is_light():
+    code = "import sys, hf_simultaneous; sys.exit(bool({'torch', 'transformers'} & {*sys.modules}))"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0
+
+
+def mypy(path, text):
+    path.write_text(text)
+    command = [sys.executable, "-m", "mypy", "--config-file", ROOT / "setup.cfg", path]
+    environment = {**os.environ, "MYPYPATH": str(ROOT)}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300
+    ).stdout
+
+
+def test_what_a_user_writes_is_typed(tmp_path):
+    assert "Success: no issues found in 1 source file" in mypy(tmp_path / "right.py", RIGHT)
+    said = mypy(tmp_path / "wrong.py", WRONG)
+    assert 'Module "hf_simultaneous" has no attribute "WaitForGodot"' in said
+    assert 'expression has type "int", variable has type "str"' in said
+    assert 'Argument 1 to "WaitK" has incompatible type "str"; expected "int"' in said
+    assert "Found 3 errors" in said

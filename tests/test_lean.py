@@ -1,0 +1,100 @@
+"""The lean step says what the model's own layers say, and steps aside where somebody listens."""
+
+import pytest
+import torch
+from transformers import MarianConfig, MarianMTModel
+
+from hf_simultaneous.actions import State
+from hf_simultaneous.adapters import BartLike, Ours
+from hf_simultaneous.families import adapter_for
+from hf_simultaneous.lanes import Lanes, Question
+from hf_simultaneous.lean import LeanMarian, LeanOurs
+from hf_simultaneous.quantization import quantize_model
+from hf_simultaneous.sources import Row
+from tests.tiny import SIZES, TOKENS, tiny_model
+
+
+torch.set_num_threads(1)
+
+
+def marian() -> MarianMTModel:
+    torch.manual_seed(3)
+    return MarianMTModel(MarianConfig(**SIZES, **TOKENS, init_std=0.5)).double().eval()
+
+
+def ours(encoder: str = "causal", **sizes) -> torch.nn.Module:
+    return tiny_model(3, torch.float64, encoder_attention=encoder, **sizes)
+
+
+MODELS = {
+    "causal": ours,
+    "prefix": lambda: ours("prefix"),
+    "swish": lambda: ours(activation_function="swish", encoder_attention_heads=4),
+    "int8": lambda: quantize_model(ours()),
+    "marian": marian,
+}
+
+
+def said(model: torch.nn.Module) -> torch.Tensor:
+    """Some rows, each at its own place, asked twice; the sources grow in between."""
+    lanes = Lanes({1: model})
+    rows = [Row(State(source=[5, 6, 7][:size]), [5, 6, 7][:size]) for size in (1, 2, 3)]
+    question = Question(1, None, (1,))
+    answers = []
+    for more in (8, 9):
+        answers.append(lanes.predict([(row, question) for row in rows]))
+        for row in rows[1:]:
+            row.source.append(more)
+            row.state.source.append(more)
+            row.state.target.append(more + 1)
+    return torch.cat([*answers, lanes.predict([(rows[2], question)])])
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_it_says_what_the_models_own_layers_say(kind):
+    model = MODELS[kind]()
+    assert isinstance(adapter_for(model), LeanMarian if kind == "marian" else LeanOurs)
+    lean = said(model)
+    heard = []
+    hook = model.model.decoder.layers[0].register_forward_hook(lambda *_: heard.append(1))
+    assert type(adapter_for(model)) is (BartLike if kind == "marian" else Ours)
+    torch.testing.assert_close(said(model), lean, atol=1e-9, rtol=0)
+    assert heard
+    hook.remove()
+    assert isinstance(adapter_for(model), LeanMarian)
+
+
+def in_training(model):
+    model.train()
+
+
+def in_half_precision(model):
+    model.half()
+
+
+def with_another_layer(model):
+    model.model.decoder.layers[0].fc1 = torch.nn.Sequential(model.model.decoder.layers[0].fc1)
+
+
+def listened_to(model):
+    model.model.encoder.layers[0].self_attn.q_proj.register_forward_pre_hook(lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "change", [in_training, in_half_precision, with_another_layer, listened_to]
+)
+def test_a_model_it_does_not_know_runs_its_own_layers(change):
+    model = ours()
+    change(model)
+    assert type(adapter_for(model)) is Ours
+
+
+def test_where_a_position_looks_is_told_and_nothing_else_changes():
+    lanes = Lanes({1: ours()})
+    row = Row(State(source=[5, 6, 7]), [5, 6, 7])
+    asked = Question(None, 3, (1,))
+    plain = lanes.answer([(row, asked)])
+    told = lanes.answer([(row, asked._replace(attention=-1))])
+    torch.testing.assert_close(told.distributions, plain.distributions, atol=1e-9, rtol=0)
+    assert plain.attention == [None]
+    assert sum(told.attention[0]) == pytest.approx(1)

@@ -1,0 +1,139 @@
+"""In 8 bits: near the floating-point model, exact in itself, a quarter of the memory, and kept by a
+set."""
+
+import json
+import random
+
+import pytest
+import torch
+from transformers import M2M100Config, M2M100ForConditionalGeneration
+
+from hf_simultaneous import AdaptiveWaitKGenerator
+from hf_simultaneous.quantization import (
+    LARGEST,
+    Int8Embedding,
+    Int8Linear,
+    float_weights,
+    int8_linear,
+    quantize_model,
+    quantized,
+    rounded,
+)
+from tests.reference import random_set
+from tests.test_lanes import batched, check, live
+from tests.tiny import EOS, tiny_model, words
+
+
+torch.set_num_threads(1)
+IDS = torch.tensor([[5, 9, 14, 20, 7, EOS]])
+
+
+def product(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    whole, scale = rounded(weight)
+    return int8_linear(rows, whole.t(), scale / LARGEST, bias)
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_are_near_and_know_no_neighbours(count, dtype):
+    torch.manual_seed(count)
+    rows = torch.randn(count, 64, dtype=dtype) * torch.rand(count, 1, dtype=dtype) * 100
+    weight = torch.randn(96, 64, dtype=dtype)
+    bias = torch.randn(96, dtype=dtype)
+    found = product(rows, weight, bias)
+    wanted = torch.nn.functional.linear(rows, weight, bias)
+    assert (found - wanted).norm() < 0.02 * wanted.norm()
+    for index in range(count):
+        assert torch.equal(product(rows[index : index + 1], weight, bias)[0], found[index])
+
+
+def test_rows_of_zeros_stay_zeros():
+    assert not product(torch.zeros(2, 8), torch.randn(4, 8), None).any()
+    assert not product(torch.randn(2, 8), torch.zeros(4, 8), None).any()
+
+
+def test_a_model_takes_a_quarter_and_tied_weights_stay_tied():
+    model = tiny_model(d_model=128, encoder_ffn_dim=256, decoder_ffn_dim=256)
+
+    def size() -> int:
+        skip = "embed_positions"  # these are computed, and saved by nobody
+        state = {name: one for name, one in model.state_dict().items() if skip not in name}
+        return sum({one.data_ptr(): one.nbytes for one in state.values()}.values())
+
+    before = size()
+    assert quantize_model(model) is model
+    assert size() < 0.28 * before
+    assert quantized(model)
+    words_in, words_out = model.model.decoder.embed_tokens, model.lm_head
+    assert isinstance(words_in, Int8Embedding)
+    assert isinstance(words_out, Int8Linear)
+    assert words_in.weight.data_ptr() == words_out.weight.data_ptr()
+    assert not any(isinstance(module, torch.nn.Linear) for module in model.modules())
+
+
+def test_saved_weights_become_the_same_bits_again():
+    model = quantize_model(tiny_model())
+    again = tiny_model(seed=1)
+    again.load_state_dict(float_weights(model))
+    quantize_model(again)
+    source = words(2, 5)
+    with torch.inference_mode():
+        one, other = (m(source, decoder_input_ids=source).logits for m in (model, again))
+    assert torch.equal(one, other)
+
+
+def test_other_families_keep_the_scale_of_their_embeddings():
+    torch.manual_seed(0)
+    sizes = dict.fromkeys(("d_model", "encoder_ffn_dim", "decoder_ffn_dim"), 32)
+    layers = {"encoder_layers": 1, "decoder_layers": 1}
+    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
+    config = M2M100Config(vocab_size=40, scale_embedding=True, **sizes, **layers, **heads)
+    model = M2M100ForConditionalGeneration(config).eval()
+    source = words(2, 5)
+    with torch.inference_mode():
+        before = model(source, decoder_input_ids=source).logits
+        after = quantize_model(model)(source, decoder_input_ids=source).logits
+    assert (after - before).norm() < 0.05 * before.norm()
+
+
+def test_the_engine_says_what_the_same_bits_say_from_scratch():
+    rng = random.Random(17)
+    for _ in range(3):
+        one = random_set(rng)
+        for model in one.generator.models.values():
+            quantize_model(model)
+        cases, expected, _ = one.cases(rng, 12, margin=1e-9)
+        for sentence, right in zip(batched(one, cases), expected, strict=True):
+            check(sentence, right)
+        for case, right in list(zip(cases, expected, strict=True))[::5]:
+            if case[1][-1] == EOS:
+                check(live(one, *case), right)
+
+
+def test_a_set_keeps_it_and_the_caller_may_choose(tmp_path):
+    AdaptiveWaitKGenerator({1: tiny_model(), 3: tiny_model(1)}).save_pretrained(tmp_path / "float")
+    assert "quantize" not in json.loads((tmp_path / "float/adaptive_config.json").read_text())
+    small = AdaptiveWaitKGenerator.from_pretrained(tmp_path / "float", quantize="int8")
+    assert small.quantize == "int8"
+    small.save_pretrained(tmp_path / "int8")
+    again = AdaptiveWaitKGenerator.from_pretrained(tmp_path / "int8")
+    assert again.quantize == "int8"
+    assert torch.equal(small.generate(IDS, max_new_tokens=9), again.generate(IDS, max_new_tokens=9))
+    plain = AdaptiveWaitKGenerator.from_pretrained(tmp_path / "int8", quantize="none")
+    assert plain.quantize == "none"
+    assert plain.with_ensembles("all").quantize == "none"
+
+
+@pytest.mark.parametrize("quantize", ["int4", 8, True])
+def test_other_ways_are_refused(quantize):
+    with pytest.raises(ValueError, match=f"one of int8, none; got {quantize!r}"):
+        AdaptiveWaitKGenerator.from_pretrained(quantize=quantize)
+    with pytest.raises(ValueError, match="quantize must be one of int8, none"):
+        quantize_model(tiny_model(), quantize)
+
+
+def test_it_runs_on_the_cpu_only():
+    with pytest.raises(ValueError, match="runs on the CPU only; got meta"):
+        quantize_model(tiny_model().to("meta"))
+    with pytest.raises(ValueError, match="Use quantize='none' there"):
+        AdaptiveWaitKGenerator(quantize_model(tiny_model())).to("meta")

@@ -1,0 +1,53 @@
+"""Sets are loaded without bars, and what the user had switched on or off stays so."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+from huggingface_hub import utils as hub
+from transformers.utils import logging
+
+from hf_simultaneous import AdaptiveWaitKGenerator
+from hf_simultaneous.quiet import without_bars
+from tests.babble import save_babbler
+
+
+@pytest.fixture
+def switches():
+    """Sets both switches and the verbosity; puts them back after the test."""
+    bars, quiet = logging.is_progress_bar_enabled(), hub.are_progress_bars_disabled()
+    verbosity = logging.get_verbosity()
+    yield turn
+    turn(bars, quiet, verbosity)
+
+
+def turn(bars, hub_quiet, verbosity=logging.WARNING):
+    (logging.enable_progress_bar if bars else logging.disable_progress_bar)()
+    (hub.disable_progress_bars if hub_quiet else hub.enable_progress_bars)()
+    logging.set_verbosity(verbosity)
+
+
+def state():
+    return logging.is_progress_bar_enabled(), hub.are_progress_bars_disabled()
+
+
+@pytest.mark.parametrize("before", [*itertools.product((True, False), repeat=2)])
+def test_the_switches_are_put_back_whatever_happens(switches, before):
+    switches(*before)
+    with without_bars():
+        assert not logging.is_progress_bar_enabled()
+    assert state() == before
+    with pytest.raises(FileNotFoundError), without_bars():
+        Path("/no/such/file").read_bytes()
+    assert state() == before
+
+
+def test_a_set_loads_without_bars_unless_more_is_asked_for(switches, tmp_path, capsys):
+    folder = save_babbler(tmp_path)
+    switches(True, False)
+    capsys.readouterr()
+    AdaptiveWaitKGenerator.from_pretrained(folder)
+    assert capsys.readouterr().err == ""
+    switches(True, False, logging.INFO)
+    AdaptiveWaitKGenerator.from_pretrained(folder)
+    assert "Loading weights" in capsys.readouterr().err
