@@ -202,7 +202,13 @@ def calibrate(
         str | None, typer.Option(help="Name of the operating point; by default al-4 and so on.")
     ] = None,
     limit: Limit = None,
-    budget: Annotated[int, typer.Option(help="How many times the dev set may be translated.")] = 12,
+    budget: Annotated[
+        int, typer.Option(help="How many times each line may translate the dev set.")
+    ] = 12,
+    lines: Annotated[
+        int,
+        typer.Option(help="Lines of thresholds: to the largest k, to three quarters of it, ..."),
+    ] = 3,
     quiet: Quiet = False,
 ) -> None:
     """Find thresholds for a latency, and keep them in the set: from_pretrained(...,
@@ -211,6 +217,7 @@ def calibrate(
     from .doctor import require
 
     require("eval", "sacrebleu")
+    from ..evaluation.calibration import Search
     from .evaluate import calibrate_files
 
     typer.echo(
@@ -221,7 +228,7 @@ def calibrate(
             al,
             name,
             limit,
-            budget,
+            Search(budget=budget, lines=lines),
             output=output,
             languages=languages,
             quiet=quiet,

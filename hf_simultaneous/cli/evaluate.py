@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..evaluation.anticipation import anticipation, read_alignments
-from ..evaluation.calibration import Calibration, Search, calibrate, save_latency
+from ..evaluation.calibration import DEFAULT_SEARCH, Calibration, Search, calibrate, save_latency
 from ..evaluation.corpus import Evaluation, evaluate, read_sentences
 from ..evaluation.decoding import text_decoding
 from ..evaluation.logs import write_instances, write_text
@@ -113,7 +113,7 @@ def calibrate_files(
     target_al: float,
     name: str | None = None,
     limit: int | None = None,
-    budget: int = 12,
+    search: Search = DEFAULT_SEARCH,
     *,
     output: Path | None = None,
     languages: Languages = DEFAULT_LANGUAGES,
@@ -127,7 +127,6 @@ def calibrate_files(
         raise ValueError(f"{output} is a set already; give it as --model, or another --output")
     generator = AdaptiveWaitKGenerator.from_pretrained(model, **asdict(languages))
     streams = [read_sentences(path, limit) for path in references]
-    search = Search(budget=budget)
     found = calibrate(
         generator,
         read_sentences(source, limit),

@@ -19,6 +19,9 @@ from .scores import sentences_of, texts
 
 Thresholds = dict[int, float]
 
+QUARTERS = 4
+"""A line of thresholds is shortened by quarters of k_max."""
+
 
 @dataclass(frozen=True)
 class Point:
@@ -31,11 +34,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Search:
-    """How well the latency must be met on dev data, and how many times the dev set may be
-    decoded."""
+    """How well the latency must be met on dev data, and how long to look.
+
+    The dev set is decoded at most `budget` times for each of `lines`: thresholds that end at the
+    set's k_max, at three quarters of it, and so on. Short lines serve low latencies better."""
 
     tolerance: float = 0.15
     budget: int = 12
+    lines: int = 3
 
     def __post_init__(self) -> None:
         if not self.tolerance > 0:
@@ -47,9 +53,22 @@ class Search:
             raise ValueError(
                 f"budget must be 3 or more, or no search is possible; got {self.budget}"
             )
+        if not 1 <= self.lines <= QUARTERS:
+            raise ValueError(
+                f"lines must be 1 to {QUARTERS}: 1 ends at k_max only; got {self.lines}"
+            )
+
+    def ends(self, k_min: int, k_max: int) -> list[int]:
+        """The ks at which lines end, the largest first."""
+        ends = [k_max * (QUARTERS - line) // QUARTERS for line in range(self.lines)]
+        return list(dict.fromkeys([k_max, *(end for end in ends if end > k_min)]))
 
 
 DEFAULT_SEARCH = Search()
+
+
+class OutOfReach(ValueError):
+    """No thresholds of a line give the latency asked for."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +112,9 @@ def calibrate(
     search: Search = DEFAULT_SEARCH,
     decoding: Decoding | None = None,
 ) -> Calibration:
-    """Choose thresholds for Average Lagging `target_al` and keep them as
-    `generator.latencies[name]`. By default they are chosen for text sessions, which read on and
-    write the set's own tail (`text_decoding`)."""
+    """Choose thresholds for Average Lagging `target_al`, of several lines the one with the best
+    dev BLEU, and keep them as `generator.latencies[name]`. By default they are chosen for text
+    sessions, which read on and write the set's own tail (`text_decoding`)."""
     decoding = replace(decoding or text_decoding(generator), timed=0, beams=1)
 
     def measure(thresholds: Thresholds) -> Point:
@@ -104,12 +123,26 @@ def calibrate(
             thresholds, corpus_latency(sentences_of(lines)).value, corpus_bleu(*texts(lines)).value
         )
 
-    tried = search_thresholds(
-        measure, target_al, generator.policy.k_min, generator.policy.k_max, search
-    )
+    tried = search_lines(measure, target_al, generator.policy, search)
     name = name or f"al-{target_al:g}"
     generator.latencies[name] = dict(tried[0].thresholds)
     return Calibration(name, target_al, tried[0], tried)
+
+
+def search_lines(
+    measure: Callable[[Thresholds], Point], target_al: float, policy: Adaptive, search: Search
+) -> tuple[Point, ...]:
+    """All points that were measured, the chosen one first: of what each line has to offer, the best
+    in BLEU. Only the longest line must reach the latency."""
+    longest, *shorter = search.ends(policy.k_min, policy.k_max)
+    found = [search_thresholds(measure, target_al, policy.k_min, longest, search)]
+    for end in shorter:
+        try:
+            found.append(search_thresholds(measure, target_al, policy.k_min, end, search))
+        except OutOfReach:
+            continue
+    found.sort(key=lambda points: -points[0].bleu)
+    return tuple(point for points in found for point in points)
 
 
 def search_thresholds(
@@ -140,7 +173,7 @@ def search_thresholds(
         low, high = (middle, high) if points[-1].al < target_al else (low, middle)
     chosen = min(points, key=off)
     if off(chosen) > search.tolerance:
-        raise ValueError(
+        raise OutOfReach(
             f"no thresholds met AL {target_al} within {search.tolerance}; the nearest of "
             f"{len(points)} gave {chosen.al:.3f}. Allow a larger tolerance, or name another latency"
         )
@@ -157,7 +190,7 @@ def paper_line(t: float, k_min: int, k_max: int) -> Thresholds:
 def _check_range(earliest: Point, latest: Point, target_al: float, tolerance: float) -> None:
     """Can this latency be met at all?"""
     if not earliest.al - tolerance <= target_al <= latest.al + tolerance:
-        raise ValueError(
+        raise OutOfReach(
             f"with these models AL goes from {earliest.al:.2f} to {latest.al:.2f}; got "
             f"target_al={target_al}. Name one in between, or train models with other k"
         )

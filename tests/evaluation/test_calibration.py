@@ -19,6 +19,7 @@ from hf_simultaneous.evaluation.calibration import (
     calibrate,
     paper_line,
     save_latency,
+    search_lines,
     search_thresholds,
 )
 from hf_simultaneous.evaluation.scores import sentences_of
@@ -106,7 +107,39 @@ def test_a_latency_that_buys_nothing_is_pointed_out():
     assert "note" not in str(Calibration("al-4", 4.0, less, (chosen, less)))
 
 
-@pytest.mark.parametrize("options", [{"tolerance": 0}, {"budget": 2}])
+@given(st.integers(1, 4), st.integers(1, 9), st.integers(1, 9))
+def test_lines_end_between_the_smallest_and_the_largest_k(lines, k_min, more):
+    ends = Search(lines=lines).ends(k_min, k_min + more)
+    assert ends[0] == k_min + more
+    assert len(ends) <= lines
+    assert ends == sorted(set(ends), reverse=True)
+    assert ends[-1] > k_min
+
+
+def test_the_line_with_the_best_bleu_is_chosen():
+    """Lines that end at 8, 6 and 4 all meet AL 2, and the one that ends at 6 is best there."""
+
+    def ridge(thresholds):
+        return replace(landscape(thresholds), bleu=20 - abs(max(thresholds) - 6))
+
+    policy = Adaptive(linear_thresholds(1, 0, 1, 8))
+    tried = search_lines(ridge, 2.0, policy, Search())
+    assert max(tried[0].thresholds) == 6
+    assert abs(tried[0].al - 2) <= 0.15
+    assert {max(point.thresholds) for point in tried} == {8, 6, 4}
+    assert {max(p.thresholds) for p in search_lines(ridge, 2.0, policy, Search(lines=1))} == {8}
+
+
+def test_a_line_too_short_for_the_latency_is_left_out():
+    policy = Adaptive(linear_thresholds(1, 0, 1, 8))
+    tried = search_lines(landscape, 7.0, policy, Search())
+    assert max(tried[0].thresholds) in (8, 6)
+    assert abs(tried[0].al - 7) <= 0.15
+    with pytest.raises(ValueError, match="got target_al=40"):
+        search_lines(landscape, 40.0, policy, Search())
+
+
+@pytest.mark.parametrize("options", [{"tolerance": 0}, {"budget": 2}, {"lines": 0}, {"lines": 5}])
 def test_search_options_are_checked(options):
     with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
         Search(**options)
