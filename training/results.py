@@ -2,6 +2,7 @@
 stays as it is.
 
     python -m training.results docs/results.md
+    python -m training.results docs/results.md --only runs/europarl
 
 A page marks what is filled in with comments, `<!-- runs/x/experiment: findings -->` to `<!-- end
 -->`: the folder of an experiment, relative to where the command is run, and a part. Knows parts;
@@ -62,24 +63,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m training.results", description=__doc__.splitlines()[0]
     )
     parser.add_argument("page", type=Path, help="a Markdown file with marked parts")
+    parser.add_argument(
+        "--only", default="", help="only parts of this folder and those below it, as runs/europarl"
+    )
     given = parser.parse_args(arguments)
-    return exit_code(lambda: print(fill(given.page)))
+    return exit_code(lambda: print(fill(given.page, given.only)))
 
 
-def fill(page: Path) -> str:
-    """Write every marked part anew, or nothing at all."""
+def fill(page: Path, only: str = "") -> str:
+    """Write every marked part anew, or nothing at all; with `only`, the parts of one folder: the
+    logs of others may lie elsewhere."""
     filled = 0
 
     def block(match: re.Match[str]) -> str:
         nonlocal filled
+        if not Path(match["folder"]).is_relative_to(only):
+            return match[0]
         filled += 1
         return f"{match[1]}\n{_part(page, Path(match['folder']), match['part'])}\n\n{match[4]}"
 
     text = BLOCK.sub(block, page.read_text(encoding="utf-8"))
     if not filled:
         raise InputError(
-            f"{page} marks nothing to fill in; a part begins with <!-- runs/x/experiment: findings "
-            f"-->"
+            f"{page} marks nothing to fill in{f' of {only}' if only else ''}; a part begins with "
+            f"<!-- runs/x/experiment: findings -->"
         )
     write_text(page, text)
     return f"{page}: {filled} parts"

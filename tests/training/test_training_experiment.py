@@ -91,6 +91,16 @@ def test_each_setting_is_decoded_once_and_the_rest_goes_on(folder, capsys, monke
     assert "Encoder: causal" in (folder / "out" / "report" / "README.md").read_text()
 
 
+def test_every_second_setting_will_do(folder, capsys, monkeypatch):
+    monkeypatch.setattr("hf_simultaneous.evaluation.report._draw", lambda *_: None)
+    assert run(folder, "--methods", "single", "wait-k", "--every", "6") == 0
+    names = [path.stem for path in (folder / "out" / "runs" / "single").glob("*.jsonl")]
+    assert sorted(names) == ["rho1=0.2,rho2=0", "rho1=0.8,rho2=0", "rho1=1,rho2=0.4"]
+    assert len(list((folder / "out" / "runs" / "wait-k").glob("*.jsonl"))) == 2
+    assert run(folder, "--every", "0") == 2
+    assert "--every must be at least 1; got 0" in capsys.readouterr().err
+
+
 def test_another_experiment_s_folder_is_left_alone(folder, capsys, monkeypatch):
     monkeypatch.setattr("hf_simultaneous.evaluation.report._draw", lambda *_: None)
     assert run(folder, "--methods", "wait-k") == 0

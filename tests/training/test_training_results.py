@@ -87,3 +87,15 @@ def test_a_set_without_a_dev_grid_is_named(page: Path, capsys: pytest.CaptureFix
     page.write_text(marked("best-models"))
     assert main([str(page)]) == 2
     assert "its set has no dev grid" in capsys.readouterr().err
+
+
+def test_parts_of_other_folders_stay_where_one_is_named(
+    page: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = marked("equal-al").replace("runs/toy", "runs/other").replace("old", "older")
+    page.write_text(marked("setup") + elsewhere)
+    assert main([str(page), "--only", "runs/toy"]) == 0
+    assert elsewhere in page.read_text()
+    assert "\nold\n" not in page.read_text()
+    assert main([str(page), "--only", "runs/to"]) == 2
+    assert "marks nothing to fill in of runs/to;" in capsys.readouterr().err
