@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..actions import Policy
@@ -23,6 +24,7 @@ from ..policies import (
     WaitK,
     linear_thresholds,
 )
+from ..sets import BUILTIN
 from ..text import SourceRevised
 from ..text_session import TextEvent, TextSession
 
@@ -36,6 +38,26 @@ CAUTION = [(rhos[1], rhos[10]) for rhos in PAPER_SETTINGS.values()]
 """First and last thresholds, from quick to careful: the settings of the paper."""
 
 NO_POLICY = "<p>No policy is chosen: tick one in the settings.</p>"
+
+
+@dataclass(frozen=True)
+class SpokenLanguages:
+    """Codes of the languages a visitor reads, where they are known."""
+
+    source: str | None = None
+    target: str | None = None
+
+
+GERMAN_ENGLISH = SpokenLanguages("de", "en")
+
+
+def languages_of(generator: "AdaptiveWaitKGenerator") -> SpokenLanguages:
+    """Of models of many languages those that were asked for; of others only those of the set in
+    the package are known."""
+    if BUILTIN in Path(generator.model.config.name_or_path, "here").parents:
+        return GERMAN_ENGLISH
+    return SpokenLanguages(generator.source_language, generator.target_language)
+
 
 CSS = files(__package__).joinpath("desk.css").read_text(encoding="utf-8")
 
@@ -143,6 +165,7 @@ class Desk:
 
     def __init__(self, generator: "AdaptiveWaitKGenerator", policies: Mapping[str, Policy]):
         self._generator, self._policies = generator, dict(policies)
+        self._languages = languages_of(generator)
         self._restart()
 
     def _restart(self) -> None:
@@ -175,17 +198,19 @@ class Desk:
         """Every policy's card. What anybody typed is escaped."""
         # One voice is enough for a screen reader: the first policy speaks.
         cards = [
-            _card(title, self._policies[title], track, live=not place)
+            _card(title, self._policies[title], track, self._languages, live=not place)
             for place, (title, track) in enumerate(self.tracks.items())
         ]
         return f'<div class="desk">{"".join(cards) or NO_POLICY}</div>'
 
 
-def _card(title: str, policy: Policy, track: Track, *, live: bool) -> str:
+def _card(
+    title: str, policy: Policy, track: Track, languages: SpokenLanguages, *, live: bool
+) -> str:
     title = escape(title)
     politeness = "polite" if live else "off"
     waiting = "waits for the end of the sentence" if isinstance(policy, FullSentence) else "…"
-    rows = [_row(sentence, waiting) for sentence in track.newest_first or [[]]]
+    rows = [_row(sentence, waiting, languages) for sentence in track.newest_first or [[]]]
     return (
         f'<section class="track" aria-label="{title}">'
         f"<h2>{title} {_lag(track)}</h2>"
@@ -205,18 +230,24 @@ def _lag(track: Track) -> str:
     )
 
 
-def _row(sentence: list[TextEvent], waiting: str) -> str:
+def _lang(code: str | None) -> str:
+    """For screen readers, which speak each language in its own voice."""
+    return f' lang="{escape(code)}"' if code else ""
+
+
+def _row(sentence: list[TextEvent], waiting: str, languages: SpokenLanguages) -> str:
     """One sentence: its translation, and under it each word read with what was written after it."""
     over = bool(sentence) and sentence[-1].action == "END"
+    source, target = _lang(languages.source), _lang(languages.target)
     words = escape(said(sentence))
     shown = words if words or over else f'<span class="waiting">{waiting}</span>'
     columns = "".join(
-        f'<li><span class="read" lang="de">{escape(word)}</span>'
-        f'<span class="write" lang="en">{escape(written)}</span></li>'
+        f'<li><span class="read"{source}>{escape(word)}</span>'
+        f'<span class="write"{target}>{escape(written)}</span></li>'
         for word, written in path(sentence)
     )
     label = "each word read, and what was written after it"
     return (
-        f'<li class="sentence"><p class="said" lang="en">{shown}</p>'
+        f'<li class="sentence"><p class="said"{target}>{shown}</p>'
         f'<ol class="path" aria-live="off" aria-label="{label}">{columns}</ol></li>'
     )

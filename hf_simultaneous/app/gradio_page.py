@@ -13,7 +13,15 @@ import gradio as gr
 
 from ..generation import AdaptiveWaitKGenerator
 from ..text_session import operating_points
-from .desk import CAUTION, CSS, Desk, policies_for
+from .desk import (
+    CAUTION,
+    CSS,
+    GERMAN_ENGLISH,
+    Desk,
+    SpokenLanguages,
+    languages_of,
+    policies_for,
+)
 from .ports import check_port
 
 
@@ -135,13 +143,14 @@ class _Acts:
 
 
 def build(generator: AdaptiveWaitKGenerator, examples: list[str] | None = None) -> gr.Blocks:
-    """The page for one set. What is looked at while typing comes first: a phone's keyboard hides
-    the rest."""
+    """The page for one set; without examples, those of the set in the package or none. What is
+    looked at while typing comes first: a phone's keyboard hides the rest."""
     acts = _Acts(generator)
-    examples = examples or EXAMPLES
+    languages = languages_of(generator)
+    examples = examples or (EXAMPLES if languages == GERMAN_ENGLISH else [])
     with gr.Blocks(title="Simultaneous translation", analytics_enabled=False) as page:
         gr.Markdown(INTRO, elem_id="intro")
-        box = _source_box()
+        box = _source_box(languages)
         shown = gr.HTML(elem_id="shown", label="Translations")
         buttons = _buttons()
         offered = gr.Dataset(
@@ -149,13 +158,15 @@ def build(generator: AdaptiveWaitKGenerator, examples: list[str] | None = None) 
             samples=[[text] for text in examples],
             label="Examples: one click plays them",
             elem_id="examples",
+            visible=bool(examples),
         )
         settings, rate = _settings(operating_points(generator))
         shown.value = acts.desk(*(setting.value for setting in settings)).html()
         visitor = gr.State(_Visitor(), time_to_live=3600)
         speech = [visitor, rate, *settings]
         drawn = [shown, buttons["stop"]]
-        page.load(acts.arrived, [gr.State(examples[0]), *speech], drawn, **HIDDEN)
+        if examples:
+            page.load(acts.arrived, [gr.State(examples[0]), *speech], drawn, **HIDDEN)
         offered.click(acts.example, [offered, *speech], [box, *drawn], **HIDDEN)
         buttons["play"].click(
             acts.played, [box, *speech], drawn, show_progress="hidden", api_name="play"
@@ -165,14 +176,15 @@ def build(generator: AdaptiveWaitKGenerator, examples: list[str] | None = None) 
     return page.queue(default_concurrency_limit=AT_ONCE)
 
 
-def _source_box() -> gr.Textbox:
+def _source_box(languages: SpokenLanguages) -> gr.Textbox:
+    german = languages == GERMAN_ENGLISH
     return gr.Textbox(
-        label="German",
+        label="German" if german else languages.source or "Source",
         lines=2,
         autofocus=True,
-        placeholder="Tippen Sie hier …",
+        placeholder="Tippen Sie hier …" if german else "Type here …",
         elem_id="source",
-        html_attributes=gr.InputHTMLAttributes(lang="de", spellcheck=False),
+        html_attributes=gr.InputHTMLAttributes(lang=languages.source, spellcheck=False),
     )
 
 
@@ -265,9 +277,10 @@ def launch(
     *,
     host: str | None = None,
     port: int | None = None,
+    examples: list[str] | None = None,
     **options: Any,
 ) -> Any:
-    """Serve the page, to this machine unless `host` says otherwise.
+    """Serve the page, to this machine unless `host` says otherwise, with examples to play.
 
     Returns when it is stopped, or at once with `prevent_thread_lock=True`.
     """
@@ -275,4 +288,4 @@ def launch(
         check_port(host or "127.0.0.1", port)
     looks = {"css": CSS, "theme": _theme(), "footer_links": ["api", "gradio"], "run_history": False}
     options = {"quiet": True, "ssr_mode": False, **looks, **options}
-    return build(generator).launch(server_name=host, server_port=port, **options)
+    return build(generator, examples).launch(server_name=host, server_port=port, **options)

@@ -2,6 +2,7 @@
 text begins anew."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,9 +15,17 @@ from hf_simultaneous import (
     PsFuture,
     WaitK,
 )
-from hf_simultaneous.app.desk import CAUTION, KEPT, Desk, path, policies_for
+from hf_simultaneous.app.desk import (
+    CAUTION,
+    KEPT,
+    Desk,
+    SpokenLanguages,
+    languages_of,
+    path,
+    policies_for,
+)
 from hf_simultaneous.app.desk import said as desk_said
-from hf_simultaneous.app.gradio_page import CHOICES
+from hf_simultaneous.app.gradio_page import CHOICES, build
 from hf_simultaneous.text_session import TextSession
 from tests.babble import SENTENCES, TEXT, babbler
 
@@ -38,6 +47,27 @@ def heard(visitor, title="Wait-1"):
 def said(generator, text, policy):
     events = TextSession(generator, policy=policy).stream(text)
     return " ".join(event.text for event in events if event.action == "END" and event.text)
+
+
+def test_only_languages_that_are_known_are_named(generator):
+    """Nobody is asked for German by a set that was made of something else."""
+    shown = {}
+    for name, one in {
+        "package": AdaptiveWaitKGenerator.from_pretrained(),
+        "own": generator,
+    }.items():
+        visitor = desk(one, "wait-k")
+        visitor.hear("Guten Tag.", over=True)
+        box, offered = (
+            next(block for block in build(one).blocks.values() if block.elem_id == name)
+            for name in ("source", "examples")
+        )
+        shown[name] = (box.label, offered.visible, visitor.html().count(' lang="de"'))
+    assert shown == {"package": ("German", True, 2), "own": ("Source", False, 0)}
+    asked = SimpleNamespace(
+        model=generator.model, source_language="deu_Latn", target_language="eng_Latn"
+    )
+    assert languages_of(asked) == SpokenLanguages("deu_Latn", "eng_Latn")
 
 
 def test_policies_have_titles_and_thresholds(generator):

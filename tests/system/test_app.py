@@ -29,10 +29,11 @@ FIRST = "Der Arzt hat gesagt, dass ich im Bett bleiben soll."
 @pytest.fixture(scope="module")
 def address():
     from hf_simultaneous.app import launch
+    from hf_simultaneous.app.gradio_page import EXAMPLES
 
     few = babbler()
     generator = AdaptiveWaitKGenerator(few.models, few.tokenizer, few.thresholds, latencies=POINTS)
-    server, url, _ = launch(generator, prevent_thread_lock=True)
+    server, url, _ = launch(generator, examples=EXAMPLES, prevent_thread_lock=True)
     yield url
     server.should_exit = True
 
