@@ -5,6 +5,7 @@ Decoding one sentence multiplies matrices by one to ten rows, where layouts diff
 two, and which is best differs between machines. Knows modules, nothing of translation."""
 
 import copy
+import os
 import time
 from collections.abc import Callable
 from functools import cache
@@ -28,6 +29,9 @@ TRIED_ROWS = (1, 4, 2 * FEW)
 TRIED_BYTES = 1 << 24  # of weights, tried in turn: when decoding, none is in the core's own cache
 TRIED_SECONDS = 0.3  # a machine that is busy is not waited for
 REPEATS = 2
+LAYOUT_VARIABLE = "HF_SIMULTANEOUS_LAYOUT"
+"""Names the layout in the environment, and nothing is tried: layouts round differently, so this is
+for processes that must agree to the last digit."""
 WORTH = 0.9  # of the time of torch's own, or a second copy of the weights does not pay
 
 _made: "WeakKeyDictionary[nn.Module, tuple[Any, Any]]" = WeakKeyDictionary()
@@ -174,7 +178,10 @@ class Choice(NamedTuple):
 
 @cache
 def fastest(size_in: int, size_out: int, threads: int) -> Choice:
-    """Tried here, once per process and size."""
+    """Tried here, once per process and size; or the one that the environment names."""
+    given = os.environ.get(LAYOUT_VARIABLE)
+    if given:
+        return Choice(_named(given), given)
     times = _tried(size_in, size_out)
     few = _best(
         {name: sum(found[rows] for rows in TRIED_ROWS[:2]) for name, found in times.items()}
@@ -182,6 +189,15 @@ def fastest(size_in: int, size_out: int, threads: int) -> Choice:
     # No third copy: many rows take the layout for few, or torch's own.
     many = _best({name: times[name][TRIED_ROWS[2]] for name in {"own", few}})
     return Choice(few, many)
+
+
+def _named(layout: str) -> str:
+    if layout not in LAYOUTS:
+        raise ValueError(
+            f"{LAYOUT_VARIABLE} must be one of {', '.join(LAYOUTS)}; got {layout!r}. Without it "
+            "the fastest is found by trying"
+        )
+    return layout
 
 
 def _best(times: dict[str, float]) -> str:

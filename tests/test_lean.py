@@ -4,11 +4,13 @@ import pytest
 import torch
 from transformers import MarianConfig, MarianMTModel
 
+from hf_simultaneous import packing
 from hf_simultaneous.actions import State
 from hf_simultaneous.adapters import BartLike, Ours
 from hf_simultaneous.families import adapter_for
 from hf_simultaneous.lanes import Lanes, Question
 from hf_simultaneous.lean import LeanMarian, LeanOurs
+from hf_simultaneous.packing import LAYOUTS
 from hf_simultaneous.quantization import quantize_model
 from hf_simultaneous.sources import Row
 from tests.tiny import SIZES, TOKENS, tiny_model
@@ -62,6 +64,13 @@ def test_it_says_what_the_models_own_layers_say(kind):
     assert heard
     hook.remove()
     assert isinstance(adapter_for(model), LeanMarian)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_in_single_precision_every_layout_says_it(monkeypatch, layout):
+    monkeypatch.setattr(packing, "fastest", lambda *_: (layout, layout))
+    found = said(tiny_model(3, encoder_attention="causal"))
+    torch.testing.assert_close(found.double(), said(ours()), atol=1e-4, rtol=0)
 
 
 def in_training(model):

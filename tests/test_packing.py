@@ -10,7 +10,7 @@ import torch
 
 from hf_simultaneous import packing
 from hf_simultaneous.families import adapter_for
-from hf_simultaneous.packing import FEW, LAYOUTS, fastest, packed, product
+from hf_simultaneous.packing import FEW, LAYOUT_VARIABLE, LAYOUTS, fastest, packed, product
 from tests.tiny import tiny_model
 
 
@@ -23,15 +23,33 @@ def model():
     return tiny_model().eval()
 
 
+@pytest.fixture
+def trying(monkeypatch):
+    """As it is for users: the environment names no layout."""
+    monkeypatch.delenv(LAYOUT_VARIABLE)
+    fastest.cache_clear()
+    yield
+    fastest.cache_clear()
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request, monkeypatch):
+    """The only one, whichever would be fastest."""
+    monkeypatch.setenv(LAYOUT_VARIABLE, request.param)
+    fastest.cache_clear()
+    yield request.param
+    fastest.cache_clear()
+
+
 @pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("biased", [True, False])
-def test_layouts_give_the_same_for_any_number_of_rows(layout, rows, biased):
+def test_layouts_give_the_same_for_any_number_of_rows(name, rows, biased):
     torch.manual_seed(rows)
     weight, bias = torch.randn(24, 16), torch.randn(24) if biased else None
     hidden = torch.randn(rows, 16)
     with torch.inference_mode():
-        found = LAYOUTS[layout](weight, bias)(hidden)
+        found = LAYOUTS[name](weight, bias)(hidden)
     wanted = torch.nn.functional.linear(hidden, weight, bias)
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
 
@@ -48,6 +66,7 @@ def test_layers_with_one_input_are_one_product(monkeypatch, rows, choice):
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("trying")
 def test_the_layout_is_one_of_those_there_are_and_tried_once():
     first = fastest(40, 24, 1)
     assert {*first} <= {*LAYOUTS}
@@ -56,9 +75,21 @@ def test_the_layout_is_one_of_those_there_are_and_tried_once():
     assert fastest.cache_info().misses == tried
 
 
+@pytest.mark.usefixtures("trying")
 def test_where_time_runs_out_it_is_torchs_own(monkeypatch):
     monkeypatch.setattr(packing, "TRIED_SECONDS", 0.0)
     assert fastest(41, 24, 1) == ("own", "own")
+
+
+def test_the_environment_may_name_the_layout(monkeypatch, layout):
+    monkeypatch.setattr(packing, "_tried", lambda *_: pytest.fail("there is nothing to try"))
+    assert fastest(42, 24, 1) == (layout, layout)
+
+
+def test_a_layout_that_there_is_not_is_refused(monkeypatch):
+    monkeypatch.setenv(LAYOUT_VARIABLE, "diagonal")
+    with pytest.raises(ValueError, match="must be one of own, columns.*; got 'diagonal'"):
+        fastest(43, 24, 1)
 
 
 def test_a_copy_must_be_worth_it():
@@ -66,6 +97,7 @@ def test_a_copy_must_be_worth_it():
     assert packing._best({"own": 1.0, "columns": 0.5}) == "columns"
 
 
+@pytest.mark.usefixtures("layout")
 @pytest.mark.parametrize("rows", ROWS)
 def test_the_twin_says_what_the_model_says(model, rows):
     twin = packed(model)

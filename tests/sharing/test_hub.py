@@ -35,8 +35,9 @@ class Hub:
 
     def __init__(self, url: str, home: Path):
         self.url = url
+        foreign = re.compile("HF_(?!SIMULTANEOUS_)")
         self.shell = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("HF_")},
+            **{name: value for name, value in os.environ.items() if not foreign.match(name)},
             **{
                 "HF_ENDPOINT": url,
                 "HF_TOKEN": TOKEN,
