@@ -293,7 +293,11 @@ assert hf_simultaneous.__version__ and "WaitK" in dir(hf_simultaneous)
 
 def run_blocked(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", BLOCKED + code], cwd=ROOT, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", BLOCKED + code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 

@@ -32,6 +32,7 @@ from hf_simultaneous.actions import Read, State, Write
 from hf_simultaneous.loop import Event, LiveSentence
 from hf_simultaneous.policies import Adaptive, FullSentence, TestTimeWaitK, WaitIfDiff, WaitK
 from hf_simultaneous.schedule import FULL
+from tests.guard import PATIENCE
 from tests.reference import forced, padded, random_model, word_tokenizer
 from tests.tiny import EOS, PAD, SIZES, TOKENS
 
@@ -428,7 +429,7 @@ def test_a_text_streamer_prints(generator, capsys):
 
 
 def test_a_text_iterator_streamer_in_a_thread(generator):
-    streamer = TextIteratorStreamer(generator.tokenizer, skip_special_tokens=True, timeout=30)
+    streamer = TextIteratorStreamer(generator.tokenizer, skip_special_tokens=True, timeout=PATIENCE)
     settings = {"max_new_tokens": 5, "streamer": streamer}
     thread = Thread(target=generator.generate, args=([SOURCES[0]],), kwargs=settings)
     thread.start()

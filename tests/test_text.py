@@ -1,5 +1,6 @@
 """Text in, tokens out, and back: how a text is cut must not matter, and neither may its length."""
 
+import gc
 import json
 import re
 import time
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from hf_simultaneous.sentences import CLOSERS, SentenceSplitting
 from hf_simultaneous.target_text import TargetText, Word
 from hf_simultaneous.text import Piece, SourceRevised, SourceText, vocabulary_starts
+from tests.guard import cheaply
 
 
 pytestmark = pytest.mark.filterwarnings("ignore:Recommended. pip install sacremoses")
@@ -618,9 +620,8 @@ def test_invalid_utf8_becomes_a_replacement_character(tokenizer):
 
 
 def test_a_word_of_ten_thousand_characters_is_cut(tokenizer):
-    began = time.perf_counter()
-    pieces = stream(SourceText(tokenizer), ["x" * 10_000 + " ja"])
-    assert time.perf_counter() - began < 5
+    with cheaply():
+        pieces = stream(SourceText(tokenizer), ["x" * 10_000 + " ja"])
     assert "".join(piece.text for piece in pieces) == "x" * 10_000 + "ja"
     assert max(len(piece.text) for piece in pieces) == 100
     spaced = " ".join(["x" * 100] * 100) + " ja"
@@ -629,9 +630,8 @@ def test_a_word_of_ten_thousand_characters_is_cut(tokenizer):
 
 def test_ten_thousand_characters_without_a_space_or_a_stop(fast):
     source = SourceText(fast)
-    began = time.perf_counter()
-    pieces = [piece for _ in range(1000) for piece in source.push_text("中国人民银行今天很好")]
-    assert time.perf_counter() - began < 30
+    with cheaply():
+        pieces = [piece for _ in range(1000) for piece in source.push_text("中国人民银行今天很好")]
     assert sum(piece.ends_sentence for piece in pieces) > 20
 
 
@@ -680,14 +680,18 @@ def test_a_long_stream_stays_as_small_and_as_quick_as_a_short_one(fast):
                     target.push(token, piece.words)
         return time.process_time() - began
 
+    def held():
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+
     pump(1000)
     tracemalloc.start()
-    early, before = pump(1000), tracemalloc.get_traced_memory()[0]
+    early, before = [pump(300) for _ in range(4)], held()
     pump(5000)
-    late, after = pump(1000), tracemalloc.get_traced_memory()[0]
+    late, after = [pump(300) for _ in range(4)], held()
     tracemalloc.stop()
     assert after - before < 20_000
-    assert late < 3 * early
+    assert min(late) < 3 * min(early), "of several, those that nobody interrupted"
 
 
 def shown(words):

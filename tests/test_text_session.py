@@ -10,7 +10,6 @@ import math
 import random
 import sys
 import threading
-import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle, islice
@@ -25,6 +24,7 @@ from hf_simultaneous.sentences import SentenceSplitting
 from hf_simultaneous.text import SourceRevised
 from hf_simultaneous.text_session import TextEvent, TextSession, choose_policy
 from tests.babble import SENTENCES, TEXT, babbler
+from tests.guard import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -184,37 +184,41 @@ def test_silence_ends_a_sentence(generator):
     assert events[-1] == TextEvent("END", written, None, None, 2.5, 1, 1, sentence=1, event=count)
 
 
-def late(after, seconds=0.6):
-    """Words of which one keeps its hearer waiting."""
-    for place, word in enumerate(TEXT.split()):
-        if place == after:
-            time.sleep(seconds)
-        yield word
-
-
 def test_silence_ends_a_sentence_while_nothing_arrives(generator):
+    over, events = threading.Event(), []
+
+    def slow():
+        yield "Das"
+        assert over.wait(PATIENCE), "the sentence ends before the next word comes, not with it"
+        yield "Haus"
+
     rules = SentenceSplitting(silence=0.2)
-    events = list(TextSession(generator, sentences=rules, policy=WaitK(1)).stream(late(2, 3.0)))
-    assert texts(events, "READ")[0] == "Das Haus"
-    waited = next(e.time for e in events if e.action == "READ" and e.text == "am")
-    ended = next(e.time for e in events if e.action == "END")
-    assert ended < waited - 1, "before the next word came, not with it"
+    for event in TextSession(generator, sentences=rules, policy=WaitK(1)).stream(slow()):
+        events.append(event)
+        if event.action == "END":
+            over.set()
+    assert texts(events, "READ") == ["Das", "Haus"]
 
 
 def test_silence_ends_a_sentence_in_asynchronous_code(generator):
-    async def slow():
-        yield "Das"
-        await asyncio.sleep(3.0)
-        yield "Haus"
+    events = []
 
     async def collect():
-        session = TextSession(generator, sentences=SentenceSplitting(silence=0.2))
-        return [event async for event in session.astream(slow())]
+        over = asyncio.Event()
 
-    events = asyncio.run(collect())
+        async def slow():
+            yield "Das"
+            await asyncio.wait_for(over.wait(), PATIENCE)
+            yield "Haus"
+
+        session = TextSession(generator, sentences=SentenceSplitting(silence=0.2))
+        async for event in session.astream(slow()):
+            events.append(event)
+            if event.action == "END":
+                over.set()
+
+    asyncio.run(collect())
     assert texts(events, "READ") == ["Das", "Haus"]
-    ends = [event.time for event in events if event.action == "END"]
-    assert ends[0] < ends[1] - 1
 
 
 def test_what_goes_wrong_in_a_source_is_told_and_its_thread_ends(generator):
@@ -225,15 +229,13 @@ def test_what_goes_wrong_in_a_source_is_told_and_its_thread_ends(generator):
     session = TextSession(generator, sentences=SentenceSplitting(silence=5.0))
     with pytest.raises(OSError, match="the microphone is gone"):
         list(session.stream(broken()))
-    before = threading.active_count()
-    events = TextSession(generator, sentences=SentenceSplitting(silence=5.0)).stream(late(-1))
+    before = set(threading.enumerate())
+    events = TextSession(generator, sentences=SentenceSplitting(silence=5.0)).stream(iter(["Das"]))
     next(events)
-    assert threading.active_count() == before + 1
+    (reader,) = set(threading.enumerate()) - before
     events.close()
-    until = time.monotonic() + 20
-    while threading.active_count() > before and time.monotonic() < until:
-        time.sleep(0.01)
-    assert threading.active_count() == before
+    reader.join(PATIENCE)
+    assert not reader.is_alive()
 
 
 def test_pieces_are_words_as_they_grow(generator):

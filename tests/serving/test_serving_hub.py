@@ -37,9 +37,16 @@ def until(holds):
 
 
 @contextmanager
-def stream(client, **start):
+def opened(client, **start):
+    """A stream that may be over before it is said to have started: a limit was short."""
     with client.websocket_connect("/v1/stream", subprotocols=[SUBPROTOCOL]) as socket:
         socket.send_json({"type": "start", **start})
+        yield socket
+
+
+@contextmanager
+def stream(client, **start):
+    with opened(client, **start) as socket:
         assert socket.receive_json()["type"] == "started"
         yield socket
 
@@ -53,6 +60,13 @@ def ask(socket, **message):
         if answer["done"]:
             return events
     return answer
+
+
+def refusal(socket):
+    """The code of the error that ends a stream, and that of the close."""
+    while (answer := socket.receive_json())["type"] != "error":
+        pass
+    return answer["code"], socket.receive()["code"]
 
 
 def logged_facts(caplog):
@@ -121,20 +135,17 @@ def test_a_stream_that_never_starts_is_closed(generator):
         running(lambda: generator, start=0.3) as (_, client),
         client.websocket_connect("/v1/stream", subprotocols=[SUBPROTOCOL]) as socket,
     ):
-        assert socket.receive_json()["code"] == "no_start"
-        assert socket.receive()["code"] == 4408
+        assert refusal(socket) == ("no_start", 4408)
 
 
 def test_a_stream_that_falls_asleep_is_closed(generator):
-    with running(lambda: generator, idle=0.3) as (_, client), stream(client) as socket:
-        assert socket.receive_json()["code"] == "idle"
-        assert socket.receive()["code"] == 4408
+    with running(lambda: generator, idle=0.3) as (_, client), opened(client) as socket:
+        assert refusal(socket) == ("idle", 4408)
 
 
 def test_a_session_ends_when_it_has_lasted_long_enough(generator):
-    with running(lambda: generator, max_session=0.3) as (_, client), stream(client) as socket:
-        assert socket.receive_json()["code"] == "session_over"
-        assert socket.receive()["code"] == 1000
+    with running(lambda: generator, max_session=0.3) as (_, client), opened(client) as socket:
+        assert refusal(socket) == ("session_over", 1000)
 
 
 def test_memory_is_given_back_where_no_sentence_is_open(generator, monkeypatch):

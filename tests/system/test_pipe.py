@@ -14,6 +14,7 @@ import pytest
 from hf_simultaneous import WaitK
 from hf_simultaneous.text_session import TextSession
 from tests.babble import SENTENCES, babbler, save_babbler
+from tests.guard import PATIENCE
 
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,7 +70,7 @@ class Clock(threading.Thread):
     def text(self):
         return b"".join(piece for _, piece in self.came).decode()
 
-    def wait_for(self, text, seconds=120.0):
+    def wait_for(self, text, seconds=PATIENCE):
         until = time.monotonic() + seconds
         while not self.text.startswith(text) and time.monotonic() < until:
             time.sleep(0.01)
@@ -93,8 +94,8 @@ def test_words_come_out_before_the_next_goes_in(folder):
     assert expected
     closed = time.monotonic()
     process.stdin.close()
-    assert process.wait(60) == 0
-    clock.join(60)
+    assert process.wait(PATIENCE) == 0
+    clock.join(PATIENCE)
     before = b"".join(piece for when, piece in clock.came if when < sent[-1]).decode()
     assert len(before.split()) >= 3, "words were there before the last word was even sent"
     assert (
@@ -110,7 +111,7 @@ def test_control_c_leaves_no_traceback(folder):
     first = words("Das kleine Haus am Boot", policy=WaitK(1))[0]
     clock.wait_for(first)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(PATIENCE) == 130
     assert process.stderr.read() == b""
 
 
