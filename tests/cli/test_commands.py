@@ -2,8 +2,6 @@
 traceback."""
 
 import json
-import resource
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +16,9 @@ from hf_simultaneous.cli.terminal import LiveView, TwoLines, follow, play
 from hf_simultaneous.sentences import SentenceSplitting
 from hf_simultaneous.text_session import TextSession
 from hf_simultaneous.version import __version__
+from tests import law
 from tests.babble import SENTENCES, TEXT, babbler, save_babbler
+from tests.serving.processes import free_port
 from tests.tiny import tiny_model
 
 
@@ -50,18 +50,19 @@ def line(generator, text, **options):
 
 
 def test_help_is_quick_and_imports_nothing_slow():
-    code = (
-        "import sys; from hf_simultaneous.cli import app; "
-        "sys.exit(bool({'torch', 'transformers'} & {*sys.modules}))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0
-    command = [sys.executable, "-c", "from hf_simultaneous.cli import main; main()", "--help"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, cwd=ROOT, timeout=60, capture_output=True, text=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert "translate" in done.stdout
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert spent < 0.5, "computing, not waiting: the machine may be busy"
+    code = """
+import sys
+from hf_simultaneous.cli import app
+app(["--help"], standalone_mode=False)
+print(*{name.partition(".")[0] for name in sys.modules})
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, timeout=300, capture_output=True, text=True)
+    assert "translate" in done.stdout, done.stderr
+    # Imports are all it spends time on; by the clock a busy machine would be judged, not this.
+    imported = set(done.stdout.splitlines()[-1].split())
+    assert "typer" in imported
+    assert not imported & {*law.TENSORS, *law.EXTRAS, "huggingface_hub"}
     for command in ("translate", "info", "doctor", "demo", "app"):
         assert run(command, "--help").exit_code == 0
 
@@ -238,20 +239,13 @@ def test_what_users_get_wrong_is_said_in_a_line(folder, arguments, message):
     assert "Traceback" not in result.stderr
 
 
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 # Every command, arguments that it takes, and the function that does its work.
 FILES = ["--source", "x", "--reference", "x"]
 WORK = {
     "demo": ([], "cli.demo.main"),
     "translate": (["x"], "cli.translate.run"),
     "info": (["x"], "cli.doctor.describe_set"),
-    "app": (["--port", str(free_port())], "cli.translate.load"),
+    "app": ([], "cli.translate.load"),
     "serve": ([], "serving.server.serve"),
     "doctor": ([], "cli.doctor.examine"),
     "evaluate": ([*FILES, "--output", "x", "--model", "x"], "cli.evaluate.run"),
@@ -281,6 +275,8 @@ def test_every_command_ends_plainly(monkeypatch, command, error, code, said):
         raise error
 
     arguments, work = WORK[command]
+    if command == "app":
+        arguments = ["--port", free_port()]
     monkeypatch.setattr("os.dup2", lambda *_: None)
     monkeypatch.setattr(f"hf_simultaneous.{work}", fail)
     result = run(command, *arguments)

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +22,16 @@ from hf_simultaneous.serving.protocol import SUBPROTOCOL
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 150
 """Seconds after which something counts as hung; a busy machine may take a minute to start."""
+
+
+def free_port():
+    """A port that nobody listens at. Below those that connections get of themselves: one of theirs
+    could be taken by the time it is used."""
+    for port in range(20000 + os.getpid() % 5000, 32000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise OSError("no port is free")
 
 
 class Server:

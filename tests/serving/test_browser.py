@@ -6,7 +6,6 @@ browser`)."""
 
 import os
 import signal
-import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -16,19 +15,13 @@ import pytest
 from hf_simultaneous.app.live_page import live_page
 from tests.babble import SENTENCES
 from tests.browser import CHROMIUM, IN_A_BROWSER, QUIET, playwright
-from tests.serving.processes import PATIENCE, Server
+from tests.serving.processes import PATIENCE, Server, free_port
 from tests.serving.test_streams import alone
 
 
 pytestmark = IN_A_BROWSER
 TYPED = "() => [...document.querySelectorAll('.read')].map(word => word.textContent).join(' ')"
 SAID = "() => [...document.querySelectorAll('.said')].map(row => row.textContent).join('|')"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @contextmanager
