@@ -1,6 +1,7 @@
 """Somebody types at a terminal, a real one: words are translated while they do, Backspace works,
 and the terminal is given back as it was."""
 
+import codecs
 import os
 import pty
 import re
@@ -31,6 +32,7 @@ class Terminal:
         self.master, self.slave = pty.openpty()
         self.before = termios.tcgetattr(self.slave)
         self.output = ""
+        self.decoded = codecs.getincrementaldecoder("utf-8")()
         call = "from hf_simultaneous.cli import main; main()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", call, "translate", "--show", "--k", "1", *options],
@@ -50,7 +52,7 @@ class Terminal:
         end = time.monotonic() + PATIENCE
         while not condition(self.screen()) and time.monotonic() < end:
             if select.select([self.master], [], [], 0.1)[0]:
-                self.output += os.read(self.master, 65536).decode(errors="replace")
+                self.output += self.decoded.decode(os.read(self.master, 65536))
         assert condition(self.screen()), "\n".join(self.screen())
 
     def screen(self):
@@ -96,8 +98,8 @@ def shows(start):
 
 
 def test_words_are_translated_while_somebody_types(terminal):
-    terminal.until(shows("loading"))
     terminal.until(shows(READY))
+    assert "loading" in terminal.output
     assert not shows("loading")(terminal.screen()), "that line is taken back"
     terminal.type("Das Hax")
     terminal.until(shows("  READ  Das Hax"))
