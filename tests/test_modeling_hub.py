@@ -471,7 +471,7 @@ def run(code, *arguments, cwd, **environment):
         env={**clean, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
 
 

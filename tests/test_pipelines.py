@@ -165,7 +165,7 @@ assert {TASK!r} in PIPELINE_REGISTRY.get_supported_tasks()
 assert "hf_simultaneous.generation" not in sys.modules, "the models can wait"
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
 
@@ -198,7 +198,7 @@ def test_the_pipeline_ships_with_the_set_and_works_where_the_package_is_not_inst
     }
     command = [sys.executable, "-c", ELSEWHERE, saved, TEXT, str(tmp_path / "again")]
     done = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
     text, texts, events, task = json.loads(done.stdout.splitlines()[-1])

@@ -650,7 +650,7 @@ def test_custom_generate_where_the_package_is_not_installed(generator, saved, tm
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert result.returncode == 0, result.stderr[-3000:]
     # A repository with custom_generate/ decides for itself how `generate` works once it is trusted.

@@ -491,7 +491,7 @@ def test_processes_share_a_corpus_and_give_what_one_gives(generator, tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert outcome.returncode == 0, outcome.stderr
     shares = [int((tmp_path / f"log.jsonl.{rank}").read_text()) for rank in range(2)]

@@ -59,7 +59,7 @@ class Hub:
             env=shell,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
         )
 
     def cli(self, *arguments, **settings):

@@ -127,7 +127,7 @@ def test_a_closed_pipe_leaves_no_traceback(folder, command):
         cwd=ROOT,
         stdout=writing,
         stderr=subprocess.PIPE,
-        timeout=300,
+        timeout=900,
     )
     os.close(writing)
     assert (done.returncode, done.stderr) == (0, b"")

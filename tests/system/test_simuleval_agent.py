@@ -84,7 +84,7 @@ def test_simuleval_gives_the_average_lagging_that_we_give(folder, tmp_path):
         "--no-progress-bar",
     ]
     command = [str(part) for part in (SIMULEVAL, *agent, "--model", folder, *corpus, *metrics)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
 
     expected = paths()

@@ -47,7 +47,7 @@ def test_simuleval_reads_our_log_and_agrees(tmp_path, lines):
         Path(__file__).with_name("simuleval_log.py"),
         tmp_path / "instances.log",
     ]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     theirs, ours = json.loads(done.stdout), score(lines, Scoring(bootstrap=None))
     for name in ("AL", "LAAL", "AP", "DAL"):
@@ -70,7 +70,7 @@ def test_omnisteval_reads_our_log_and_agrees(tmp_path, lines):
         [*map(str, command), "--output_folder", str(tmp_path / "out")],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr
     with open(tmp_path / "out" / "scores.tsv") as file:

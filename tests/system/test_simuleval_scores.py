@@ -62,7 +62,7 @@ def simuleval(sentences: list[Sentence]) -> Any:
     # -I: nothing of this environment, not even PYTHONPATH, reaches the other.
     command = [str(SIMULEVAL_PYTHON), "-I", str(Path(__file__).with_name("simuleval_scores.py"))]
     done = subprocess.run(
-        command, input=json.dumps(paths), capture_output=True, text=True, timeout=300
+        command, input=json.dumps(paths), capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

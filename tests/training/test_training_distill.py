@@ -146,6 +146,6 @@ def test_two_processes_write_what_one_writes(model: Path, source: Path, tmp_path
     run = [*launcher, "--nproc-per-node=2", "-m", "training.distill"]
     two = command(model, source, tmp_path / "two.en", "--beams", "2")
     settings = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run([*run, *two], check=True, env=settings, timeout=500)
+    subprocess.run([*run, *two], check=True, env=settings, timeout=900)
     assert main(command(model, source, tmp_path / "one.en", "--beams", "2")) == 0
     assert (tmp_path / "two.en").read_bytes() == (tmp_path / "one.en").read_bytes()

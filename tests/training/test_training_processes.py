@@ -42,7 +42,7 @@ def test_two_processes_do_what_one_does(
     ]
     options = ["--config", config_file(settings), "--k", "multi", "--output", str(tmp_path / "two")]
     subprocess.run(
-        [sys.executable, *launch, *options], check=True, timeout=300, stderr=subprocess.DEVNULL
+        [sys.executable, *launch, *options], check=True, timeout=900, stderr=subprocess.DEVNULL
     )
     one, two = (
         json.loads((tmp_path / name / "training.json").read_text())["history"]
