@@ -16,7 +16,7 @@ MEGABYTES = 500
 
 
 @contextmanager
-def cheaply() -> Iterator[None]:
+def cheaply(seconds: float = SECONDS) -> Iterator[None]:
     """Ends with an error what takes too long; an error too if memory has grown by too much."""
 
     def late(number: int, frame: FrameType | None) -> None:
@@ -32,6 +32,6 @@ def cheaply() -> Iterator[None]:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, previous)
     took = time.process_time() - began
-    assert took < SECONDS, f"it took {took:.0f} seconds"
+    assert took < seconds, f"it took {took:.0f} seconds"
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     assert grown < MEGABYTES, f"memory grew by {grown:.0f} MB"

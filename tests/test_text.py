@@ -630,7 +630,7 @@ def test_a_word_of_ten_thousand_characters_is_cut(tokenizer):
 
 def test_ten_thousand_characters_without_a_space_or_a_stop(fast):
     source = SourceText(fast)
-    with cheaply():
+    with cheaply(seconds=30):
         pieces = [piece for _ in range(1000) for piece in source.push_text("中国人民银行今天很好")]
     assert sum(piece.ends_sentence for piece in pieces) > 20
 
