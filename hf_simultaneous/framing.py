@@ -27,9 +27,9 @@ class Framing:
         """Positions that are lost to the source or to the target, whichever loses more."""
         return max(len(self.before) + len(self.after), len(self.prompt) - 1)
 
-    def put_on(self, source: list[int]) -> list[int]:
-        """A whole source as a tokenizer gives it, the frame around it."""
-        return [*self.before, *source, *self.after]
+    def put_on(self, source: list[int], ended: bool = True) -> list[int]:
+        """What is encoded for a source, or for the beginning of one that has not ended."""
+        return [*self.before, *source, *(self.after if ended else ())]
 
     def taken_off(self, source: list[int]) -> list[int]:
         """A source as a tokenizer gives it, without the frame if it has one."""
@@ -68,6 +68,12 @@ def framing_for(
     if not asked:
         return framing
     return replace(framing, before=_request(model, tokenizer, source_language, target_language))
+
+
+def tells_languages(model: Any, tokenizer: Any, source: str, target: str) -> bool:
+    """Must this model be told which languages it translates, or can it be told this pair?"""
+    spoken = spoken_by_decoder(tokenizer) and hasattr(tokenizer, "src_lang")
+    return bool(spoken or named_in_source(tokenizer)) or f"{source}-{target}" in _pairs(model)
 
 
 def _prompt(model: Any) -> tuple[int, ...]:

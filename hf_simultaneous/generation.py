@@ -119,9 +119,10 @@ class AdaptiveWaitKGenerator:
         self.policy = Adaptive(
             linear_thresholds(1.0, 0.0, 1, max(10, *ks)) if thresholds is None else thresholds
         )
-        stock = all(model.config.model_type != OURS for model in self.models.values())
+        # One that was trained for a k is named by it.
+        untrained = [*self.models] == [FULL] and self.model.config.model_type != OURS
         self.usual_policy: Policy = (
-            LocalAgreement() if stock and thresholds is None else self.policy
+            LocalAgreement() if untrained and thresholds is None else self.policy
         )
         self.thresholds = dict(self.policy.thresholds)
         self.dev_scores = dev_scores

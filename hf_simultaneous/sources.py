@@ -53,10 +53,10 @@ class _Source:
         return around + prefix.size + prefix.closed
 
     def _tokens(self, row: Row, prefix: Prefix) -> list[int]:
-        tokens = [*self._framing.before, *row.source[: prefix.size]]
+        tokens = row.source[: prefix.size]
         if prefix.closed:
             tokens.append(self._model.end)
-        return [*tokens, *self._framing.after] if tokens[-1] == self._model.end else tokens
+        return self._framing.put_on(tokens, ended=tokens[-1] == self._model.end)
 
     def _all_tokens(self, row: Row) -> list[int]:
         return self._tokens(row, Prefix(len(row.source)))

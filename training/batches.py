@@ -4,7 +4,7 @@ decides.
 Knows lengths and k; sees tokens only to pad them. Every process makes the same plan and takes its
 share of each step."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,8 @@ WHOLE_SOURCE = 1_000_000
 
 Batch = dict[str, torch.Tensor]
 
-Example = tuple[int, int | None]
-"""A row of the data set, and its k where one was drawn."""
+Example = tuple[int, Any]
+"""A row of the data set, and what was drawn for it: its k, or how it is cut."""
 
 
 @dataclass(frozen=True)
@@ -69,14 +69,14 @@ class Batches:
         seed: int = 0,
         draw: Draw | None = None,
     ):
-        self.rows = _Rows(split)
+        self.rows = Rows(split)
         self.source_lengths = lengths(split, "input_ids")
         self.target_lengths = lengths(split, "labels")
         self.batch_tokens = batch_tokens
         self.batches_per_step = batches_per_step
         self.seed = seed
         self.draw = draw
-        self.collate = DataCollatorForSeq2Seq(tokenizer, padding=True)
+        self.collate: Callable[[Any], Any] = DataCollatorForSeq2Seq(tokenizer, padding=True)
 
     def epoch(self, number: int) -> list[Step]:
         """The steps of an epoch. The last is filled up with the epoch's first batches: no process
@@ -130,7 +130,7 @@ class Batches:
         return [*batches, order[start:]]
 
 
-class _Rows:
+class Rows:
     """Rows by number, a batch of them at once: one look into the table and not one for each
     sentence."""
 
@@ -143,8 +143,13 @@ class _Rows:
     def __getitems__(self, examples: Sequence[Example]) -> list[dict[str, Any]]:
         table = self.split[[row for row, _ in examples]]
         pairs = zip(table["input_ids"], table["labels"], examples, strict=True)
-        return [
-            {"input_ids": source, "attention_mask": [1] * len(source), "labels": target}
-            | ({} if k is None else {"wait_k": k})
-            for source, target, (_, k) in pairs
-        ]
+        return [self.features(source, target, drawn) for source, target, (_, drawn) in pairs]
+
+    def features(self, source: list[int], target: list[int], drawn: Any) -> dict[str, Any]:
+        """One sentence as the model takes it, not padded yet."""
+        features: dict[str, Any] = {
+            "input_ids": source,
+            "attention_mask": [1] * len(source),
+            "labels": target,
+        }
+        return features if drawn is None else {**features, "wait_k": drawn}

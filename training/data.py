@@ -21,6 +21,8 @@ from datasets import Dataset
 from filelock import FileLock
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from hf_simultaneous.languages import target_ids
+
 from .checked import InputError
 from .corpora import fingerprint, place_of, read_files
 from .data_options import TOY, DataOptions, Files, Part
@@ -271,9 +273,16 @@ def _sentences(rows: Dataset) -> Iterator[str]:
 def _encode(
     rows: Dataset, tokenizer: PreTrainedTokenizerBase, options: DataOptions
 ) -> tuple[Dataset, dict[str, int]]:
+    end, quiet = tokenizer.eos_token_id, {"verbose": False}
+
     def encode(batch: dict[str, list[str]]) -> dict[str, list[list[int]]]:
-        encoded = tokenizer(batch["source"], text_target=batch["target"], verbose=False)
-        return {"input_ids": encoded["input_ids"], "labels": encoded["labels"]}
+        # What a tokeniser puts around a text, tokens that name languages, is no part of it.
+        source = tokenizer(batch["source"], add_special_tokens=False, **quiet)["input_ids"]
+        target = target_ids(tokenizer, batch["target"], **quiet)
+        return {
+            "input_ids": [[*ids, end] for ids in source],
+            "labels": [[*ids, end] for ids in target],
+        }
 
     table = rows.map(encode, batched=True, load_from_cache_file=False, desc="tokenising")
     sides = np.stack([lengths(table, "input_ids"), lengths(table, "labels")])

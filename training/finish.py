@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
+from hf_simultaneous import AdaptiveWaitKGenerator
 from hf_simultaneous.sharing import cards, hub
 
 from .checked import InputError
 from .options import TrainedK
+from .stock import is_stock
 
 
 FACTS = cards.TRAINING
@@ -62,17 +62,21 @@ def read_facts(folder: Path) -> dict[str, Any] | None:
 
 def save_finished(
     folder: Path,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerBase,
+    generator: AdaptiveWaitKGenerator,
     facts: Facts,
     state_dict: dict[str, Any] | None = None,
 ) -> None:
     """Write everything beside, then move it in; the facts last, because they say that the rest is
-    there."""
+    there. A checkpoint of another family than ours says of itself neither its k nor its languages,
+    so it is left as a set of one."""
     beside = folder / "finished.tmp"
     shutil.rmtree(beside, ignore_errors=True)
-    model.save_pretrained(beside, state_dict=state_dict)
-    tokenizer.save_pretrained(beside)
+    if is_stock(generator.model.config):
+        generator.save_pretrained(beside, state_dict=state_dict)
+    else:
+        generator.model.save_pretrained(beside, state_dict=state_dict)
+        assert generator.tokenizer is not None
+        generator.tokenizer.save_pretrained(beside)
     (beside / FACTS).write_text(json.dumps(asdict(facts), indent=2, ensure_ascii=False))
     if not cards.hand_edited(folder):
         cards.write_card(beside)

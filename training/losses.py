@@ -1,10 +1,17 @@
-"""What is added to the cross-entropy of a model in training.
+"""The cross-entropy of a model in training, and what is added to it.
 
 Knows scores over a vocabulary, and nothing of models.
 """
 
 import torch
-from torch.nn.functional import kl_div
+from torch.nn.functional import cross_entropy, kl_div
+
+
+def summed(logits: torch.Tensor, labels: torch.Tensor, smoothing: float = 0.0) -> torch.Tensor:
+    """Over the tokens; labels of -100 do not count."""
+    return cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), label_smoothing=smoothing, reduction="sum"
+    )
 
 
 def r_drop(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:

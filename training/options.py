@@ -167,6 +167,9 @@ class RunConfig:
     tokenizer: TokenizerOptions = field(default_factory=TokenizerOptions)
     model: dict[str, Any] = field(default_factory=dict)
     """`preset`, and fields of `SimultaneousConfig` that differ from it."""
+    init: str | None = None
+    """A folder or a model on the hub that a run starts from unless `--init-from` names another: one
+    of ours, any Marian's, or of another family that the package knows."""
     wait_k_model: dict[str, Any] = field(default_factory=dict)
     """Keys of `model` that change for every k but full sentences: a bidirectional model may lend
     its weights to causal ones, which need a fraction of the time to decode."""

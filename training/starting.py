@@ -15,13 +15,21 @@ from typing import Any
 
 import torch
 from filelock import FileLock, Timeout
-from transformers import AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
+from transformers import (
+    AutoTokenizer,
+    GenerationConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from hf_simultaneous import SimultaneousConfig, SimultaneousMTModel
+from hf_simultaneous.families import OURS
+from hf_simultaneous.schedule import FULL
 
 from .checked import InputError
 from .finish import CHECKPOINTS, FACTS
 from .options import RunConfig, model_config
+from .stock import OWN, generator_of, kind_of, load
 
 
 RUN = "run.json"
@@ -128,14 +136,14 @@ def tokenizer_of(init_from: str | None) -> PreTrainedTokenizerBase | None:
 
 def make_model(
     config: RunConfig, wait_k: int | None, tokenizer: PreTrainedTokenizerBase, init_from: str | None
-) -> SimultaneousMTModel:
+) -> PreTrainedModel:
     """A new model of the configured size, or the one in `init_from` under the k of this run."""
     if init_from is None:
         model = _new(config, wait_k, tokenizer)
     else:
         model = _load(config, wait_k, init_from)
         _check_tokenizer(model, tokenizer, init_from)
-    positions = model.config.max_position_embeddings
+    positions = generator_of(config, wait_k or FULL, model, tokenizer).position_limit
     if positions < config.data.max_tokens:
         raise InputError(
             f"data.max_tokens is {config.data.max_tokens}, but the model has {positions} "
@@ -176,13 +184,15 @@ def _spread_embeddings(model: SimultaneousMTModel) -> None:
         table[model.config.pad_token_id] = 0
 
 
-def _load(config: RunConfig, wait_k: int | None, init_from: str) -> SimultaneousMTModel:
+def _load(config: RunConfig, wait_k: int | None, init_from: str) -> PreTrainedModel:
     if Path(init_from).is_dir() and not (Path(init_from) / "config.json").is_file():
         raise InputError(
             f"--init-from {init_from} holds no config.json; give a folder that from_pretrained can "
             f"load"
         )
     try:
+        if kind_of(init_from) not in OWN:
+            return load(config, init_from)
         settings = SimultaneousConfig.from_pretrained(init_from)
     except (OSError, ValueError) as error:
         raise _not_loaded(init_from, error) from None
@@ -195,6 +205,7 @@ def _load(config: RunConfig, wait_k: int | None, init_from: str) -> Simultaneous
                 f"{init_from}"
             )
     settings.wait_k = wait_k
+    settings.model_type = OURS  # what was read says "marian" of a Marian
     # transformers would keep a checkpoint's half precision, in which Adam's small steps are lost.
     return SimultaneousMTModel.from_pretrained(init_from, config=settings, dtype=torch.float32)
 
@@ -206,7 +217,7 @@ def _not_loaded(init_from: str, error: Exception) -> InputError:
 
 
 def _check_tokenizer(
-    model: SimultaneousMTModel, tokenizer: PreTrainedTokenizerBase, init_from: str
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, init_from: str
 ) -> None:
     settings = model.config
     same = (tokenizer.pad_token_id, tokenizer.eos_token_id) == (

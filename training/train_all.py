@@ -21,9 +21,8 @@ from typing import Any
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer
 
-from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousMTModel, linear_thresholds
+from hf_simultaneous import AdaptiveWaitKGenerator, linear_thresholds
 from hf_simultaneous.schedule import FULL, K
 from hf_simultaneous.sets import member_folder, policy_name
 from hf_simultaneous.sharing.cards import hand_edited, write_card
@@ -33,6 +32,7 @@ from .command import exit_code
 from .data import prepare
 from .finish import FACTS, read_facts
 from .options import MULTI, RunConfig, TrainedK, load_config, parse_ks
+from .starting import tokenizer_of
 
 
 SET = "set"
@@ -178,9 +178,8 @@ def train_all(plan: Plan) -> Path:
             f"--output {plan.output} is not empty; go on with --resume, or give another folder"
         )
     plan.output.mkdir(parents=True, exist_ok=True)
-    prepare(
-        plan.config.data, plan.config.tokenizer
-    )  # bad data is named here, and not in the log of every model
+    # bad data is named here, and not in the log of every model
+    prepare(plan.config.data, plan.config.tokenizer, tokenizer_of(plan.config.init))
     for base in plan.bases:
         _train(plan, base, processes=_shares(plan))
     failures = _train_members(plan)
@@ -280,14 +279,19 @@ def _save_set(plan: Plan) -> Path:
     options, ks = plan.config.set, plan.ks
     members: list[K] = [*ks, FULL]
     folders = {k: plan.output / policy_name(k) for k in members}
+    # each is a set of one, and says which languages it was told
+    singles = {k: AdaptiveWaitKGenerator.from_pretrained(folders[k]) for k in members}
+    one = singles[FULL]
     generator = AdaptiveWaitKGenerator(
-        models={k: SimultaneousMTModel.from_pretrained(folder) for k, folder in folders.items()},
-        tokenizer=AutoTokenizer.from_pretrained(folders[FULL]),
+        models={k: single.models[k] for k, single in singles.items()},
+        tokenizer=one.tokenizer,
         thresholds=linear_thresholds(
             options.first_threshold, options.last_threshold, min(ks), max(options.k_max or 1, *ks)
         ),
         ensembles="single",
         early_stop=options.early_stop,
+        source_language=one.source_language,
+        target_language=one.target_language,
     )
     folder = plan.output / SET
     edited = hand_edited(folder)

@@ -18,8 +18,9 @@ import torch
 import transformers
 from accelerate import Accelerator
 from accelerate.utils import is_tensorboard_available, is_trackio_available, set_seed
+from transformers import PreTrainedModel
 
-from hf_simultaneous import FullSentence, SimultaneousMTModel, WaitK
+from hf_simultaneous import FullSentence, WaitK
 from hf_simultaneous.evaluation import Decoding, Scores, Scoring, evaluate
 from hf_simultaneous.schedule import FULL, K
 from hf_simultaneous.sets import policy_name
@@ -33,6 +34,7 @@ from .data import Corpus, prepare
 from .disk import require_space, writing
 from .finish import CHECKPOINTS, Facts, push, read_facts, save_finished
 from .options import MULTI, RunConfig, TrainedK, TrainOptions, load_config, parse_k
+from .prefixes import PrefixBatches
 from .starting import (
     bytes_needed,
     check_folder,
@@ -41,6 +43,7 @@ from .starting import (
     make_model,
     tokenizer_of,
 )
+from .stock import generator_of, is_stock
 from .trainer import Trainer
 
 
@@ -112,7 +115,9 @@ def parse(arguments: Sequence[str] | None) -> Run:
         "--output", required=True, type=Path, help="the finished model; checkpoints in a subfolder"
     )
     parser.add_argument(
-        "--init-from", help="start from this checkpoint, of ours or any Marian's, not from nothing"
+        "--init-from",
+        help="start from this checkpoint: of ours, any Marian's, or of another family (NLLB, T5); "
+        "not from the config's `init`, or nothing",
     )
     parser.add_argument(
         "--resume", action="store_true", help="go on from the last checkpoint in --output"
@@ -126,11 +131,12 @@ def parse(arguments: Sequence[str] | None) -> Run:
     )
     given = parser.parse_args(arguments)
     k = parse_k(given.k)
+    config = load_config(given.config)
     return Run(
-        config=load_config(given.config).for_run(k, init_from=given.init_from, seed=given.seed),
+        config=config.for_run(k, init_from=given.init_from, seed=given.seed),
         k=k,
         output=given.output,
-        init_from=given.init_from,
+        init_from=given.init_from or config.init,
         resume=given.resume,
         max_steps=given.max_steps,
         push_to_hub=given.push_to_hub,
@@ -196,24 +202,19 @@ def _accelerator(options: TrainOptions, folder: Path) -> Accelerator:
     return accelerator
 
 
-def _trainer(
-    run: Run, corpus: Corpus, model: SimultaneousMTModel, accelerator: Accelerator
-) -> Trainer:
+def _trainer(run: Run, corpus: Corpus, model: PreTrainedModel, accelerator: Accelerator) -> Trainer:
     options = run.config.training
-    draw = Draw(ks=options.multi_ks, per=options.multi_draw) if run.k == MULTI else None
-    train = Batches(
-        corpus.splits["train"],
-        corpus.tokenizer,
-        batch_tokens=options.batch_tokens,
+    train = _batches(
+        run,
+        corpus,
+        "train",
+        model,
         batches_per_step=options.batches_per_step,
         seed=options.seed,
-        draw=draw,
     )
-    dev = Batches(
-        corpus.splits["dev"], corpus.tokenizer, batch_tokens=options.batch_tokens, draw=draw
-    )
+    dev = _batches(run, corpus, "dev", model)
 
-    def score_dev(trained: SimultaneousMTModel) -> dict[str, Scores]:
+    def score_dev(trained: PreTrainedModel) -> dict[str, Scores]:
         return _score(run, corpus, "dev", trained, options.score_sentences)
 
     checkpoints = Checkpoints(
@@ -233,8 +234,29 @@ def _trainer(
     )
 
 
+def _batches(
+    run: Run, corpus: Corpus, split: str, model: PreTrainedModel, **cutting: int
+) -> Batches:
+    """A split under the k of this run; of prefixes, for a model that has no wait-k of its own."""
+    options, ks = run.config.training, run.config.training.multi_ks
+    cutting = {"batch_tokens": options.batch_tokens, **cutting}
+    rows = corpus.splits[split]
+    if not is_stock(model.config):
+        draw = Draw(ks=ks, per=options.multi_draw) if run.k == MULTI else None
+        return Batches(rows, corpus.tokenizer, draw=draw, **cutting)
+    generator = generator_of(run.config, run.wait_k or FULL, model, corpus.tokenizer)
+    return PrefixBatches(
+        rows,
+        corpus.tokenizer,
+        framing=generator.framing,
+        catchup=generator.catchup,
+        draw=Draw(ks=ks if run.k == MULTI else [run.k], per=options.multi_draw),
+        **cutting,
+    )
+
+
 def _score(
-    run: Run, corpus: Corpus, split: str, model: SimultaneousMTModel, sentences: int | None = None
+    run: Run, corpus: Corpus, split: str, model: PreTrainedModel, sentences: int | None = None
 ) -> dict[str, Scores]:
     """What `hf-simultaneous evaluate` says of this model. All processes share the sentences, so all
     must call it."""
@@ -243,11 +265,10 @@ def _score(
     found = {}
     for name, k in run.scored.items():
         found[name] = evaluate(
-            {k: model},
+            generator_of(run.config, run.wait_k or FULL, model, corpus.tokenizer),
             list(rows["source"]),
             list(rows["target"]),
             FullSentence() if k == FULL else WaitK(k),
-            tokenizer=corpus.tokenizer,
             decoding=Decoding(timed=0, progress=False),
             scoring=Scoring(bootstrap=None),
         ).scores
@@ -287,7 +308,8 @@ def _finish(run: Run, corpus: Corpus, trainer: Trainer) -> Facts | None:
         stopped_early=trainer.out_of_patience,
     )
     with writing(run.output):
-        save_finished(run.output, model, corpus.tokenizer, facts, state_dict)
+        generator = generator_of(run.config, run.wait_k or FULL, model, corpus.tokenizer)
+        save_finished(run.output, generator, facts, state_dict)
     for split, found in scores.items():
         print(f"{split}: " + "; ".join(f"{name} {one}" for name, one in found.items()))
     print(f"finished: {run.output}")

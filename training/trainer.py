@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedType
-from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 from transformers import PreTrainedModel
 
@@ -24,7 +23,7 @@ from .checked import InputError
 from .checkpoints import BESIDE, Checkpoints, Progress
 from .clock import Clock
 from .disk import writing
-from .losses import r_drop
+from .losses import r_drop, summed
 from .options import TrainOptions
 
 
@@ -198,15 +197,26 @@ class Trainer:
         batch = self._to_device(batch)
         alpha = self.options.r_drop
         if alpha is None:
-            loss = self.model(**batch, num_items_in_batch=share).loss
+            loss = self._predict(batch, share).loss
             extra: torch.Tensor | float = 0.0
         else:
             twice = {name: torch.cat([value, value]) for name, value in batch.items()}
-            output = self.model(**twice, num_items_in_batch=2 * share)
+            output = self._predict(twice, 2 * share)
             loss = output.loss
             extra = alpha * r_drop(output.logits, twice["labels"]) / share
         self._loss += loss.detach() * share
         self.accelerator.backward(loss + extra)
+
+    def _predict(self, batch: Batch, share: float) -> Any:
+        """The model's output, its loss a mean over `share` tokens."""
+        if "decoder_input_ids" not in batch:
+            return self.model(**batch, num_items_in_batch=share)
+        # Other families than ours take the mean over the batch, and smooth nothing.
+        output = self.model(**{name: batch[name] for name in batch if name != "labels"})
+        config = self.accelerator.unwrap_model(self.model).config
+        smoothing = getattr(config, "label_smoothing", 0.0)
+        output.loss = summed(output.logits, batch["labels"], smoothing) / share
+        return output
 
     def _trained(self) -> Weights:
         named = self.accelerator.unwrap_model(self.model).named_parameters()
@@ -312,8 +322,8 @@ class Trainer:
             batch = self._to_device(batch)
             with accelerator.autocast():
                 logits = model(**batch).logits
-            labels = batch["labels"].flatten()
-            sums[0] += cross_entropy(logits.float().flatten(0, 1), labels, reduction="sum")
+            labels = batch["labels"]
+            sums[0] += summed(logits.float(), labels)
             sums[1] += (labels != -100).sum()
         model.train()
         total, tokens = accelerator.reduce(sums).tolist()

@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from ..actions import Action, Policy, Write
 from ..decoding_rules import longest_target
 from ..generation import AdaptiveWaitKGenerator
+from ..languages import target_ids
 from ..policies import FullSentence
 from ..schedule import FULL
 from ..sets import policy_name
@@ -183,7 +184,7 @@ class _Corpus:
         self._tokenizer = tokenizer
         framed = tokenizer(source, **AS_TEXT).input_ids
         self.ids: list[list[int]] = [generator.framing.taken_off(ids) for ids in framed]
-        references = tokenizer(text_target=streams[0], **ALONE).input_ids
+        references = target_ids(tokenizer, streams[0], **AS_TEXT)
         self._reference_lengths = [self._length(ids) for ids in references]
         limit = generator.position_limit
         long = next((index for index, ids in enumerate(self.ids) if len(ids) > limit), None)
