@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from .members import is_stock, load_model, load_stock, load_tokenizer
 from .places import CONFIG_NAME, is_set, member_path, set_folder
+from .probe import PRECISIONS, probe
 from .quantization import Quantize, check_quantize, quantize_model
 from .quiet import without_bars
 from .schedule import K
@@ -68,6 +69,8 @@ def load_set(
             k: quantize_model(_load(place, members[k], is_set(folder), hub, kwargs), bits)
             for k, place in places.items()
         }
+    if device is None or str(device) == "cpu":
+        _check_precision(models)
     tokenizer = _tokenizer(folder, places, models)
     try:
         generator = cls(models, tokenizer, **saved)
@@ -98,6 +101,21 @@ def _load(
         return load_stock(folder, folder, strict=in_set, **kwargs)
     revision = place.get("revision")
     return load_stock(folder, place["repo"], strict=False, revision=revision, **hub, **kwargs)
+
+
+def _check_precision(models: Mapping[K, Any]) -> None:
+    """Refuse half precision where torch cannot compute with it, which some CPUs say by ending the
+    process."""
+    on_cpu = [model for model in models.values() if model.device.type == "cpu"]
+    for name in {str(model.dtype).removeprefix("torch.") for model in on_cpu}.intersection(
+        PRECISIONS
+    ):
+        found = probe(name)
+        if not found.survived:
+            raise ValueError(
+                f"the models are in half precision, and {found}. Load them with "
+                f"dtype=torch.float32, or on another device"
+            )
 
 
 def _tokenizer(folder: Path, places: Mapping[K, Path], models: Mapping[K, Any]) -> Any:

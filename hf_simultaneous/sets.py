@@ -92,6 +92,7 @@ CODE = (
     "packing",
     "places",
     "policies",
+    "probe",
     "quantization",
     "quiet",
     "schedule",

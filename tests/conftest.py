@@ -29,7 +29,7 @@ hypothesis.settings.load_profile("calm")
 
 def pytest_runtest_setup(item):
     """Where torch itself dies of a precision, the tests that use it are skipped, by name."""
-    from hf_simultaneous.cli import probe
+    from hf_simultaneous import probe
 
     for mark in item.iter_markers("precision"):
         found = probe.probe(*mark.args)

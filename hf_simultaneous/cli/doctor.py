@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from .. import places, sets
+from .. import places, probe, sets
 from ..version import __version__
-from . import probe
 
 
 REQUIRED = (

@@ -8,9 +8,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from hf_simultaneous.cli import app, doctor, probe
-from hf_simultaneous.cli.probe import CURE, PRECISIONS, Probe, attempt
+from hf_simultaneous import AdaptiveWaitKGenerator, loading, probe
+from hf_simultaneous.cli import app, doctor
+from hf_simultaneous.probe import CURE, PRECISIONS, Probe, attempt
 from tests.conftest import pytest_runtest_setup
+from tests.stock import stock_model
 
 
 KILL_ITSELF = "import os, signal; os.kill(os.getpid(), signal.{})"
@@ -95,3 +97,17 @@ def test_the_doctor_does_not_probe_a_torch_that_is_not_there(monkeypatch):
     monkeypatch.setattr(doctor, "installed", lambda package: None)
     monkeypatch.setattr(probe, "probe", lambda precision: pytest.fail("there is nothing to probe"))
     assert "bfloat16" not in "\n".join(doctor.examine().lines)
+
+
+@pytest.mark.parametrize("name", PRECISIONS)
+def test_half_precision_that_dies_is_refused_at_loading(name, tmp_path, monkeypatch):
+    stock_model("m2m_100", dtype=getattr(torch, name)).save_pretrained(tmp_path)
+    dead = Probe(name, "dies here with SIGILL")
+    monkeypatch.setattr(loading, "probe", lambda asked: dead if asked == name else Probe(asked))
+    message = f"in half precision, and torch's {name} dies here .* dtype=torch.float32"
+    with pytest.raises(ValueError, match=message):
+        AdaptiveWaitKGenerator.from_pretrained(tmp_path)
+    loaded = AdaptiveWaitKGenerator.from_pretrained(tmp_path, dtype=torch.float32)
+    assert loaded.model.dtype == torch.float32
+    monkeypatch.setattr(loading, "probe", Probe)
+    assert AdaptiveWaitKGenerator.from_pretrained(tmp_path).model.dtype == getattr(torch, name)
