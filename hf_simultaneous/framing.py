@@ -6,7 +6,13 @@ encoded or forced, and counts in no lag and no delay."""
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .languages import check_language, named_in_source, some_of, spoken_by_decoder
+from .languages import (
+    check_language,
+    check_tokenizer,
+    named_in_source,
+    some_of,
+    spoken_by_decoder,
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ def framing_for(
     """What the model's own settings, its tokenizer and the languages asked for make of it.
 
     A tokenizer that marks its source's language is set to `source_language`."""
+    check_tokenizer(tokenizer)
     framing = Framing(_prompt(model))
     asked = source_language is not None or target_language is not None
     if tokenizer is None:

@@ -45,6 +45,17 @@ def _code(pattern: re.Pattern[str], token: str) -> str:
     return next(filter(None, match.groups()), "") if match else ""
 
 
+def check_tokenizer(tokenizer: Any) -> None:
+    """Refuse what is not one tokenizer of transformers; none at all is fine."""
+    if tokenizer is None or callable(getattr(tokenizer, "get_vocab", None)):
+        return
+    raise ValueError(
+        f"tokenizer is one tokenizer of transformers, for source and target alike; got "
+        f"{type(tokenizer).__name__}. Two vocabularies fit into one where it knows both sides, as "
+        f"MarianTokenizer(..., separate_vocabs=True) does; a pair of tokenizers is not supported"
+    )
+
+
 def target_ids(tokenizer: Any, texts: list[str], **options: Any) -> list[list[int]]:
     """The tokens of translations, and nothing around them."""
     # Some of Marian's split a target in another way. Others only name its language, and those of

@@ -1,10 +1,11 @@
 """Languages by name, what their tokens count for, and the families' own tokenizers, streamed."""
 
+import json
 import random
 
 import pytest
 import torch
-from transformers import pipeline
+from transformers import MarianTokenizer, pipeline
 
 from hf_simultaneous import AdaptiveWaitKGenerator, TextSession
 from hf_simultaneous.framing import Framing, framing_for
@@ -275,3 +276,42 @@ def test_a_marian_tokenizer_asks_by_its_token(tmp_path):
     settings = {"max_new_tokens": 6, "suppress_tokens": [tokenizer.pad_token_id]}
     found = generator.generate([alone], policy=FullSentence(), **settings)
     assert found.tolist() == model.generate(torch.tensor([whole]), **settings).tolist()
+
+
+def test_a_pair_of_tokenizers_is_refused(tokenizer, model):
+    with pytest.raises(
+        ValueError, match=r"one tokenizer of .* alike; got tuple\. Two .* pair"
+    ):
+        AdaptiveWaitKGenerator(model, (tokenizer, tokenizer))
+
+
+def test_one_tokenizer_may_have_two_vocabularies(tmp_path):
+    """What is read is split and numbered by one of them, what is written by the other."""
+    plain = marian_tokenizer(tmp_path)
+    entries = json.loads((tmp_path / "vocab.json").read_text(encoding="utf-8"))
+    turned = {entry: (len(entries) - 1 - at) for entry, at in entries.items()}
+    for special in (plain.eos_token, plain.pad_token, plain.unk_token):  # shared, as they must be
+        other = next(entry for entry, at in turned.items() if at == entries[special])
+        turned[other], turned[special] = turned[special], turned[other]
+    (tmp_path / "target.json").write_text(json.dumps(turned), encoding="utf-8")
+    pieces = str(tmp_path / "source.spm")
+    files = (str(tmp_path / "vocab.json"), str(tmp_path / "target.json"))
+    tokenizer = MarianTokenizer(pieces, pieces, *files, separate_vocabs=True)
+    assert tokenizer("der Hund").input_ids != tokenizer(text_target="der Hund").input_ids
+    model = model_for(
+        tokenizer,
+        "marian",
+        share_encoder_decoder_embeddings=False,
+        decoder_vocab_size=len(turned),
+    )
+    model.config.decoder_start_token_id = tokenizer.pad_token_id
+    generator = AdaptiveWaitKGenerator(model, tokenizer)
+    settings = {"max_new_tokens": 8, "suppress_tokens": [tokenizer.pad_token_id]}
+    session = TextSession(generator, policy=FullSentence(), **settings)
+    said = [event.text for event in session.stream(["der", "Hund"]) if event.action == "WRITE"]
+    ids = torch.tensor([tokenizer("der Hund").input_ids])
+    written = generator.generate(ids, policy=FullSentence(), **settings)[0, 1:].tolist()
+    right = [{at: entry for entry, at in turned.items()}[token] for token in written]
+    right = [entry for entry in right if entry not in tokenizer.all_special_tokens]
+    assert "".join(right).replace("\u2581", " ").split() == " ".join(said).split()
+    assert len(right) > 3
