@@ -77,10 +77,16 @@ def load_pipeline(pipelines: ModuleType) -> None:
 def register_pipeline(ours: ModuleType) -> None:
     """`pipeline("simultaneous-translation", model=...)` makes one; without a model, of the set in
     the package."""
-    from transformers import AutoModelForSeq2SeqLM
+    from transformers import AutoConfig, AutoModelForSeq2SeqLM
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING
     from transformers.pipelines import PIPELINE_REGISTRY
 
+    from .named import NamedSet, NamedSetConfig, NamedSetTokenizer
     from .sets import BUILTIN
+
+    AutoConfig.register(NamedSetConfig.model_type, NamedSetConfig, exist_ok=True)
+    AutoModelForSeq2SeqLM.register(NamedSetConfig, NamedSet, exist_ok=True)
+    TOKENIZER_MAPPING.register(NamedSetConfig, NamedSetTokenizer, exist_ok=True)
 
     PIPELINE_REGISTRY.register_pipeline(
         ours.TASK,

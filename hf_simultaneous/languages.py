@@ -56,15 +56,6 @@ def check_tokenizer(tokenizer: Any) -> None:
     )
 
 
-def target_ids(tokenizer: Any, texts: list[str], **options: Any) -> list[list[int]]:
-    """The tokens of translations, and nothing around them."""
-    # Some of Marian's split a target in another way. Others only name its language, and those of
-    # M2M100 fail where nobody told them which.
-    side = "text" if hasattr(tokenizer, "tgt_lang") else "text_target"
-    ids = tokenizer(**{side: texts}, **options, add_special_tokens=False)["input_ids"]
-    return list(ids)
-
-
 def check_language(argument: str, given: Any, known: Sequence[str]) -> None:
     """Refuse a code that is not known, and name those that are near."""
     if given in known:

@@ -63,6 +63,8 @@ BUILTIN = Path(__file__).parent / "builtin"
 """The set that ships with the package; where this file travelled with a set of its own, there is
 none."""
 FORMAT = 1
+NAMED = "simultaneous-set"
+"""What config.json calls a set whose models lie elsewhere, for transformers' `pipeline`."""
 MAX_MEMBERS = 100
 # What `custom_generate` needs where this package is not installed.
 CODE = (
@@ -143,6 +145,8 @@ def save_set(generator: Saved, save_directory: str | Path, **kwargs: Any) -> Non
         if hasattr(generator.models[generator.root].config, "wait_k"):
             _save_code(folder / "custom_generate")
             _save_pipeline(folder)
+    else:
+        (folder / "config.json").write_text(json.dumps({"model_type": NAMED}) + "\n")
     _write_config(folder, _config(generator, members))
 
 

@@ -4,6 +4,7 @@ Knows a tokenizer it is given; nothing of models, nor of when to read and when t
 
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
 from .text import TextTokenizer
 from .words import SPACE, UNSPACED
@@ -100,3 +101,12 @@ class TargetText:
     def _text(self) -> str:
         options = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
         return " ".join(str(self._tokenizer.decode(self._tokens, **options)).split())
+
+
+def target_ids(tokenizer: Any, texts: list[str], **options: Any) -> list[list[int]]:
+    """The tokens of translations, and nothing around them."""
+    # Some of Marian's split a target in another way. Others only name its language, and those of
+    # M2M100 fail where nobody told them which.
+    side = "text" if hasattr(tokenizer, "tgt_lang") else "text_target"
+    ids = tokenizer(**{side: texts}, **options, add_special_tokens=False)["input_ids"]
+    return list(ids)

@@ -279,9 +279,7 @@ def test_a_marian_tokenizer_asks_by_its_token(tmp_path):
 
 
 def test_a_pair_of_tokenizers_is_refused(tokenizer, model):
-    with pytest.raises(
-        ValueError, match=r"one tokenizer of .* alike; got tuple\. Two .* pair"
-    ):
+    with pytest.raises(ValueError, match=r"one tokenizer of .* alike; got tuple\. Two .* pair"):
         AdaptiveWaitKGenerator(model, (tokenizer, tokenizer))
 
 

@@ -21,7 +21,7 @@ from datasets import Dataset
 from filelock import FileLock
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from hf_simultaneous.languages import target_ids
+from hf_simultaneous.target_text import target_ids
 
 from .checked import InputError
 from .corpora import fingerprint, place_of, read_files

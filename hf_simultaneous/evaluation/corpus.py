@@ -17,11 +17,10 @@ from tqdm.auto import tqdm
 from ..actions import Action, Policy, Write
 from ..decoding_rules import longest_target
 from ..generation import AdaptiveWaitKGenerator
-from ..languages import target_ids
 from ..policies import FullSentence
 from ..schedule import FULL
 from ..sets import policy_name
-from ..target_text import TargetText
+from ..target_text import TargetText, target_ids
 from ..words import source_words
 from .decoding import DEFAULT_DECODING, Decoding
 from .descriptions import describe

@@ -23,6 +23,14 @@ print([(event.action, event.text) for event in session.stream("der Hund und".spl
 if folder:
     generator.save_pretrained(folder)
 """
+PIPE = """
+import sys
+import hf_simultaneous
+from transformers import pipeline
+pipe = pipeline("simultaneous-translation", model=sys.argv[1])
+events = pipe.stream("der Hund und".split(), max_new_tokens=7)
+print([(event.action, event.text) for event in events])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +48,9 @@ def checkpoint(server, tmp_path_factory):
 def test_a_set_that_names_its_model_holds_settings_only(checkpoint, tmp_path):
     made = checkpoint.run("-c", SAY, REPO, tmp_path)
     assert "WRITE" in made.stdout, made.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["adaptive_config.json"]
+    files = {"adaptive_config.json", "config.json"}
+    assert {path.name for path in tmp_path.iterdir()} == files
+    assert json.loads((tmp_path / "config.json").read_text()) == {"model_type": "simultaneous-set"}
     saved = json.loads((tmp_path / "adaptive_config.json").read_text())
     (place,) = saved["members"].values()
     assert place["repo"] == REPO
@@ -50,13 +60,16 @@ def test_a_set_that_names_its_model_holds_settings_only(checkpoint, tmp_path):
     assert "full" in told.stdout, told.stderr
     pushed = checkpoint.push(tmp_path, "me/settings")
     assert pushed.returncode == 0, pushed.stderr
-    (files,) = checkpoint.repos()["models/me/settings"]["sent"]
-    assert set(files) == {"README.md", "adaptive_config.json"}
+    (sent,) = checkpoint.repos()["models/me/settings"]["sent"]
+    assert set(sent) == {"README.md", *files}
     card = checkpoint.read("me/settings/resolve/main/README.md").decode()
     assert f"base_model:\n- {REPO}\n" in card
     assert f"thresholds and languages for `{REPO}` at `{place['revision']}`" in card
     assert "trust_remote_code" not in card
     assert checkpoint.run("-c", SAY, "me/settings", "").stdout == made.stdout
+    for name in (tmp_path, "me/settings"):  # transformers' own door
+        piped = checkpoint.run("-c", PIPE, name)
+        assert piped.stdout == made.stdout, piped.stderr
 
 
 def test_the_command_line_takes_a_name_and_two_languages(checkpoint):
