@@ -43,6 +43,7 @@ WORDS = ("words", "sentences", "text", "target_text", "text_events", "text_sessi
 STAY = (
     "__init__",
     "auto",
+    "named",
     "metrics",
     "simuleval_agent",
     "simuleval_server",
