@@ -32,7 +32,7 @@ class NamedSet:
         given = {one: options[one] for one in (*HUB, "dtype") if options.get(one) is not None}
         model = AdaptiveWaitKGenerator.from_pretrained(name, **given).model
         model.name_or_path = name
-        model.config._commit_hash = config._commit_hash
+        model.config._commit_hash = getattr(config, "_commit_hash", None)
         return model
 
 
