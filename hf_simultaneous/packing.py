@@ -1,5 +1,5 @@
-"""Linear layers laid out for this machine: of the ways to multiply a few rows by a matrix, the one
-that was fastest when tried here, in this process, for that size.
+"""Linear layers laid out for this machine: of the ways to multiply some rows by a matrix, the one
+that was fastest when tried here, in this process, for that size and about so many rows.
 
 Decoding one sentence multiplies matrices by one to ten rows, where layouts differ by a factor of
 two, and which is best differs between machines. Knows modules, nothing of translation."""
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -23,16 +23,18 @@ T = TypeVar("T")
 Product = Callable[[torch.Tensor], torch.Tensor]
 """(rows, in) -> (rows, out)"""
 
-FEW = 16
-"""Rows up to which the layout for few is used."""
-TRIED_ROWS = (1, 4, 2 * FEW)
+TRIED_ROWS = (1, 4, 10, 32)
+UP_TO = (1, 5, 16)
+"""The rows for which each trial holds; the last holds for all beyond."""
+WEIGHTS = (2, 1, 1, 1)
+"""One row counts twice: it is what a live stream asks for most often."""
 TRIED_BYTES = 1 << 24  # of weights, tried in turn: when decoding, none is in the core's own cache
-TRIED_SECONDS = 0.3  # a machine that is busy is not waited for
+TRIED_SECONDS = 0.5  # a machine that is busy is not waited for
 REPEATS = 2
 LAYOUT_VARIABLE = "HF_SIMULTANEOUS_LAYOUT"
 """Names the layout in the environment, and nothing is tried: layouts round differently, so this is
 for processes that must agree to the last digit."""
-WORTH = 0.9  # of the time of torch's own, or a second copy of the weights does not pay
+WORTH = 0.9  # of the time of what needs no copy, or a second copy of the weights does not pay
 
 _made: "WeakKeyDictionary[nn.Module, tuple[Any, Any]]" = WeakKeyDictionary()
 
@@ -122,12 +124,19 @@ def product(*linears: Any) -> Product:
         return _int8(weight, linears, bias)
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return _own(weight, bias)
-    few, many = fastest(weight.shape[1], weight.shape[0], torch.get_num_threads())
-    for_few = LAYOUTS[few](weight, bias)
-    if few == many:
-        return for_few
-    for_many = LAYOUTS[many](weight, bias)
-    return lambda rows: for_few(rows) if len(rows) <= FEW else for_many(rows)
+    choice = fastest(weight.shape[1], weight.shape[0], torch.get_num_threads())
+    made = {name: LAYOUTS[name](weight, bias) for name in set(choice)}
+    if len(made) == 1:
+        return made[choice[0]]
+    one, few, some, many = (made[name] for name in choice)
+
+    def multiply(rows: torch.Tensor) -> torch.Tensor:
+        count = rows.size(0)
+        if count == UP_TO[0]:
+            return one(rows)
+        return few(rows) if count <= UP_TO[1] else some(rows) if count <= UP_TO[2] else many(rows)
+
+    return multiply
 
 
 def _int8(weight: torch.Tensor, linears: Any, bias: torch.Tensor | None) -> Product:
@@ -155,25 +164,32 @@ def _by_columns(columns: torch.Tensor, bias: torch.Tensor | None) -> Product:
     return lambda rows: torch.addmm(bias, rows, columns)
 
 
+def _turned(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
+    """torch's own product with the sides exchanged."""
+    if bias is None:
+        return lambda rows: torch.mm(weight, rows.t()).t().contiguous()
+    added = bias[:, None]
+    return lambda rows: torch.addmm(added, weight, rows.t()).t().contiguous()
+
+
 def _onednn(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
     multiply = torch.ops.mkldnn._linear_pointwise.default
-    laid = torch.ops.mkldnn._reorder_linear_weight(weight, FEW // 2)
+    laid = torch.ops.mkldnn._reorder_linear_weight(weight, 8)
     return lambda rows: multiply(rows, laid, bias, "none", [], "")
 
 
 LAYOUTS: dict[str, Callable[[torch.Tensor, torch.Tensor | None], Product]] = {
-    "own": _own,  # torch's, no copy
+    "own": _own,  # torch's
+    "turned": _turned,
     "columns": _columns,
 }
 if torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
     LAYOUTS["onednn"] = _onednn
+FREE = ("own", "turned")
+"""Those that need no copy of the weights."""
 
-
-class Choice(NamedTuple):
-    """The names of the layouts for few rows and for many."""
-
-    few: str
-    many: str
+Choice = tuple[str, str, str, str]
+"""The layout for each of `TRIED_ROWS`."""
 
 
 @cache
@@ -181,14 +197,8 @@ def fastest(size_in: int, size_out: int, threads: int) -> Choice:
     """Tried here, once per process and size; or the one that the environment names."""
     given = os.environ.get(LAYOUT_VARIABLE)
     if given:
-        return Choice(_named(given), given)
-    times = _tried(size_in, size_out)
-    few = _best(
-        {name: sum(found[rows] for rows in TRIED_ROWS[:2]) for name, found in times.items()}
-    )
-    # No third copy: many rows take the layout for few, or torch's own.
-    many = _best({name: times[name][TRIED_ROWS[2]] for name in {"own", few}})
-    return Choice(few, many)
+        return (_named(given),) * 4
+    return _chosen(_tried(size_in, size_out))
 
 
 def _named(layout: str) -> str:
@@ -200,9 +210,25 @@ def _named(layout: str) -> str:
     return layout
 
 
-def _best(times: dict[str, float]) -> str:
-    found = min(times, key=times.__getitem__)
-    return found if times[found] < WORTH * times["own"] else "own"
+def _chosen(times: dict[str, dict[int, float]]) -> Choice:
+    """The best of those that need no copy and of one that does, for every number of rows."""
+
+    def of(names: tuple[str, ...]) -> Choice:
+        one, few, some, many = (
+            min(names, key=lambda name: times[name][rows]) for rows in TRIED_ROWS
+        )
+        return one, few, some, many
+
+    def cost(choice: Choice) -> float:
+        parts = zip(WEIGHTS, choice, of(FREE), TRIED_ROWS, strict=True)
+        return sum(
+            weight * times[name][rows] / times[free][rows] for weight, name, free, rows in parts
+        )
+
+    if any(found == float("inf") for one in times.values() for found in one.values()):
+        return ("own",) * 4  # time ran out
+    best = min((of((*FREE, name)) for name in times if name not in FREE), key=cost)
+    return best if cost(best) < WORTH * sum(WEIGHTS) else of(FREE)
 
 
 @torch.inference_mode()

@@ -10,12 +10,21 @@ import torch
 
 from hf_simultaneous import packing
 from hf_simultaneous.families import adapter_for
-from hf_simultaneous.packing import FEW, LAYOUT_VARIABLE, LAYOUTS, fastest, packed, product
+from hf_simultaneous.packing import (
+    FREE,
+    LAYOUT_VARIABLE,
+    LAYOUTS,
+    TRIED_ROWS,
+    UP_TO,
+    fastest,
+    packed,
+    product,
+)
 from tests.tiny import tiny_model
 
 
 torch.set_num_threads(1)
-ROWS = [1, 2, 7, FEW, FEW + 1, 40]
+ROWS = [*UP_TO, *(last + 1 for last in UP_TO), 40]
 
 
 @pytest.fixture
@@ -55,7 +64,9 @@ def test_layouts_give_the_same_for_any_number_of_rows(name, rows, biased):
 
 
 @pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.parametrize("choice", [("columns", "own"), ("own", "own"), ("columns", "columns")])
+@pytest.mark.parametrize(
+    "choice", [("own",) * 4, ("columns",) * 4, ("own", "turned", "columns", "own")]
+)
 def test_layers_with_one_input_are_one_product(monkeypatch, rows, choice):
     monkeypatch.setattr(packing, "fastest", lambda *_: choice)
     layers = [torch.nn.Linear(16, size) for size in (8, 24)]
@@ -78,23 +89,42 @@ def test_the_layout_is_one_of_those_there_are_and_tried_once():
 @pytest.mark.usefixtures("trying")
 def test_where_time_runs_out_it_is_torchs_own(monkeypatch):
     monkeypatch.setattr(packing, "TRIED_SECONDS", 0.0)
-    assert fastest(41, 24, 1) == ("own", "own")
+    assert fastest(41, 24, 1) == ("own",) * 4
+
+
+def chosen(**times):
+    return packing._chosen(
+        {name: dict(zip(TRIED_ROWS, found, strict=True)) for name, found in times.items()}
+    )
+
+
+def test_every_number_of_rows_has_its_own_layout():
+    found = chosen(own=(2, 4, 4, 4), turned=(2.5, 3, 6, 6), columns=(1, 4, 2, 5))
+    assert found == ("columns", "turned", "columns", "own")
 
 
 def test_the_environment_may_name_the_layout(monkeypatch, layout):
     monkeypatch.setattr(packing, "_tried", lambda *_: pytest.fail("there is nothing to try"))
-    assert fastest(42, 24, 1) == (layout, layout)
+    assert fastest(42, 24, 1) == (layout,) * 4
 
 
 def test_a_layout_that_there_is_not_is_refused(monkeypatch):
     monkeypatch.setenv(LAYOUT_VARIABLE, "diagonal")
-    with pytest.raises(ValueError, match="must be one of own, columns.*; got 'diagonal'"):
+    with pytest.raises(ValueError, match="must be one of own, turned, columns.*; got 'diagonal'"):
         fastest(43, 24, 1)
 
 
 def test_a_copy_must_be_worth_it():
-    assert packing._best({"own": 1.0, "columns": 0.95}) == "own"
-    assert packing._best({"own": 1.0, "columns": 0.5}) == "columns"
+    free = {"own": (1, 2, 3, 4), "turned": (2, 1, 4, 5)}
+    assert chosen(**free, columns=(0.95, 1, 3, 4)) == ("own", "turned", "own", "own")
+    assert chosen(**free, columns=(0.5, 1, 3, 4)) == ("columns", "turned", "own", "own")
+
+
+def test_there_is_never_more_than_one_copy_and_one_row_counts_most():
+    times = {"own": (2, 2, 2, 2), "turned": (2, 2, 2, 2)}
+    found = chosen(**times, columns=(1, 2, 2, 2), onednn=(2, 2, 1.2, 2))
+    assert found == ("columns", "own", "own", "own")
+    assert len({*found} - {*FREE}) == 1
 
 
 @pytest.mark.usefixtures("layout")
