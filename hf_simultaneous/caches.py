@@ -5,6 +5,7 @@ Knows slots and places; not what the sequences are.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -109,19 +110,17 @@ class Window:
         self._store = store
         self._counts = counts
         self.width = max(counts)
-        device = store.data.device
-        self._one = slots[0] if len(set(slots)) == 1 else None
         self._count = len(slots)
-        self._rows: Any = torch.tensor(slots, device=device) if self._one is None else self._one
+        self.one = slots[0] if slots.count(slots[0]) == len(slots) else None
+        """The slot that all queries look at, if it is one."""
+        device = store.data.device
+        self._rows: Any = torch.tensor(slots, device=device) if self.one is None else self.one
         if positions is not None:
-            consecutive = (
-                self._one is not None and positions[-1] - positions[0] == len(positions) - 1
-            )
-            self._places: Any = (
-                slice(positions[0], positions[-1] + 1)
-                if consecutive
-                else torch.tensor(positions, device=device)
-            )
+            first, last = positions[0], positions[-1]
+            if self.one is not None and last - first == len(positions) - 1:
+                self._places: Any = slice(first, last + 1)
+            else:
+                self._places = torch.tensor(positions, device=device)
 
     @property
     def layers(self) -> "Window":
@@ -134,36 +133,48 @@ class Window:
         return up_to(counts, self.width)
 
     def added_mask(self) -> torch.Tensor | None:
-        """The same to be added to scores, in the shape that goes with `shared`; None where every
-        query sees all there is."""
+        """The same to be added to scores; (1, queries, width) where all look at one sequence. None
+        where every query sees all there is."""
         if min(self._counts) == self.width:
             return None
         kind = self._store.data.dtype
-        seen = self.mask if self._one is None else self.mask.transpose(0, 2)
+        seen = self.mask if self.one is None else self.mask[None, :, 0, 0]
         return torch.zeros(seen.shape, dtype=kind, device=seen.device).masked_fill_(
             ~seen, torch.finfo(kind).min
         )
 
-    def shared(self, layer: int) -> KeysValues:
-        """What the queries may attend to, (queries, heads, width, dim) each; (1, heads, width, dim)
-        where all look at one sequence, which needs no copy."""
-        stored = self._store.data[layer, :, : self.width]  # (slots, width, 2, heads, dim)
-        if self._one is None:
-            rows = stored.index_select(0, self._rows)
-        else:
-            rows = stored[self._one : self._one + 1]
-        keys, values = rows.transpose(1, 3).unbind(2)
-        return KeysValues(keys, values)
+    @cached_property
+    def sequences(self) -> list[KeysValues]:
+        """Each layer's part of the one sequence that all queries look at, (heads, width, dim) each;
+        no copy."""
+        stored = self._store.data[:, self.one, : self.width]  # (layers, width, 2, heads, dim)
+        keys, values = stored.transpose(1, 3).unbind(2)
+        return list(map(KeysValues, keys.unbind(), values.unbind()))
+
+    @cached_property
+    def _room(self) -> Sequence[torch.Tensor] | None:
+        """Where each layer writes, (queries, 2 * heads * dim), if that lies together."""
+        if not isinstance(self._places, slice):
+            return None
+        return self._store.data[:, self.one, self._places].flatten(2).unbind()
 
     def __getitem__(self, layer: int) -> KeysValues:
         """What the queries may attend to, (queries, heads, width, dim) each."""
-        keys, values = self.shared(layer)
-        shape = (self._count, -1, -1, -1)
-        return KeysValues(keys.expand(shape), values.expand(shape))
+        stored = self._store.data[layer, :, : self.width]  # (slots, width, 2, heads, dim)
+        if self.one is None:
+            rows = stored.index_select(0, self._rows)
+        else:
+            rows = stored[self.one].expand(self._count, *stored.shape[1:])
+        keys, values = rows.transpose(1, 3).unbind(2)
+        return KeysValues(keys, values)
 
     def append(self, layer: int, new: torch.Tensor) -> None:
         """Write keys and values, (queries, 2 * heads * dim)."""
-        self.write(self._store.data[layer], new.view(-1, *self._store.data.shape[3:]))
+        if self._room is not None:
+            self._room[layer].copy_(new)
+        else:
+            shape = (-1, *self._store.data.shape[3:])
+            self.write(self._store.data[layer], new.reshape(shape))
 
     def write(self, stored: torch.Tensor, new: torch.Tensor) -> None:
         """New keys and values, (..., queries, 2, heads, dim), into (..., slots, places, 2, heads,

@@ -33,22 +33,37 @@ class _Attention:
     def __call__(
         self, hidden: torch.Tensor, layer: int, window: Window, mask: torch.Tensor | None
     ) -> torch.Tensor:
-        rows = len(hidden)
         query = self.queries(hidden)
         if not self.source:
-            query, new = query.split((hidden.shape[1], 2 * hidden.shape[1]), 1)
-            window.append(layer, new)
-        keys, values = window.shared(layer)  # (1 or rows, heads, places, dim)
-        heads, dim = keys.shape[1], keys.shape[3]
-        query = query.view(rows, heads, dim)
-        # Rows that look at the same sequence are positions of one attention; else each is its own.
-        alone = len(keys) == rows
-        query = query.unsqueeze(2) if alone else query.transpose(0, 1).unsqueeze(0)
-        looked = nn.functional.scaled_dot_product_attention(
-            query, keys, values, attn_mask=mask, scale=self.scale
-        )
-        looked = looked.reshape(rows, -1) if alone else looked[0].transpose(0, 1).reshape(rows, -1)
-        return self.norm(hidden + self.out(looked))
+            width = hidden.size(1)
+            window.append(layer, query.narrow(1, width, 2 * width))
+            query = query.narrow(1, 0, width)
+        attend = _each_its_own if window.one is None else _one_sequence
+        looked = attend(query, layer, window, mask, self.scale)
+        return self.norm(self.out(looked).add_(hidden))
+
+
+def _one_sequence(
+    query: torch.Tensor, layer: int, window: Window, mask: torch.Tensor | None, scale: float
+) -> torch.Tensor:
+    """Rows that look at the same sequence are positions of one attention: (rows, width)."""
+    keys, values = window.sequences[layer]
+    query = query.view(query.size(0), keys.size(0), -1).transpose(0, 1)  # (heads, rows, dim)
+    added, share = (query[:, :, :1], 0) if mask is None else (mask, 1)
+    scores = torch.baddbmm(added, query, keys.transpose(1, 2), beta=share, alpha=scale)
+    looked = torch.bmm(scores.softmax(-1), values)
+    return looked.transpose(0, 1).reshape(looked.size(1), -1)
+
+
+def _each_its_own(
+    query: torch.Tensor, layer: int, window: Window, mask: torch.Tensor | None, scale: float
+) -> torch.Tensor:
+    keys, values = window[layer]
+    query = query.view(query.size(0), keys.size(1), 1, -1)
+    looked = nn.functional.scaled_dot_product_attention(
+        query, keys, values, attn_mask=mask, scale=scale
+    )
+    return looked.reshape(query.size(0), -1)
 
 
 class _FeedForward:
@@ -59,7 +74,7 @@ class _FeedForward:
         self.norm = _Norm(layer.final_layer_norm)
 
     def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
-        return self.norm(hidden + self.narrow(self.activation(self.widen(hidden))))
+        return self.norm(self.narrow(self.activation(self.widen(hidden))).add_(hidden))
 
 
 class _Norm:
