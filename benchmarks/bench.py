@@ -36,6 +36,8 @@ RATIOS = {
     "int8_top3_live_vs_marian_greedy": ("int8_top3", "marian_greedy"),
     "single_vs_wait3": ("single", "wait3"),
     "top3_vs_wait3": ("top3", "wait3"),
+    "single_one_encoder_vs_wait3": ("single_shared", "wait3"),
+    "top3_one_encoder_vs_wait3": ("top3_shared", "wait3"),
     "all_vs_wait3": ("all", "wait3"),
     "path_vs_wait3": ("path", "wait3"),
     "tail_search_vs_wait3": ("tail", "wait3"),

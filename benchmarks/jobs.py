@@ -47,6 +47,16 @@ def copies(model: Any) -> dict[int | None, Any]:
     return {k: model if k == KS[0] else copy.deepcopy(model) for k in KS}
 
 
+def sharing(models: dict[int | None, Any]) -> dict[int | None, Any]:
+    """The same models, all holding the encoder of the first."""
+    made = {}
+    for k, model in models.items():
+        made[k], inner = copy.copy(model), copy.copy(model.model)
+        inner._modules = {**inner._modules, "encoder": models[KS[0]].model.encoder}
+        made[k]._modules = {**model._modules, "model": inner}
+    return made
+
+
 def make_source(length: int, vocab: int = 16000) -> list[int]:
     generator = torch.Generator().manual_seed(length)
     return torch.randint(4, vocab, (length,), generator=generator).tolist()
@@ -216,6 +226,7 @@ def int8_jobs(models: Any, path: str, three: str) -> dict[str, Job]:
 def standard_jobs(models: Any, length: int) -> dict[str, Job]:
     """The rows of the table at one sentence length."""
     path, three = PATHS[length], wait_k_path(3, length)
+    one_encoder = sharing(models)
     full = "R" * length + "W" * length
     return {
         "marian_greedy": stock_marian(models, length),
@@ -225,6 +236,8 @@ def standard_jobs(models: Any, length: int) -> dict[str, Job]:
         "single_known": known("single, source known", models, "single", path),
         "single": live("single, live", models, "single", path),
         "top3": live("top-3, live", models, "top-3", path),
+        "single_shared": live("single, one encoder, live", one_encoder, "single", path),
+        "top3_shared": live("top-3, one encoder, live", one_encoder, "top-3", path),
         "all": live("all ten, live", models, "all", path),
         "path": live(
             "one model, history='path', live", {1: models[1]}, "single", path, history="path"

@@ -28,7 +28,7 @@ from .caches import Windows
 from .families import adapter_for
 from .framing import Framing
 from .schedule import K, reach
-from .sources import CausalSource, Prefix, PrefixSource, Row
+from .sources import CausalEncoder, CausalSource, Prefix, PrefixSource, Row
 
 
 HISTORIES = ("forced", "path")
@@ -69,6 +69,7 @@ class Lanes:
             raise ValueError(f"history must be one of {', '.join(HISTORIES)}; got {history!r}")
         self._all, self._options = models, (catchup, history, framing)
         self._models: dict[K, _ModelLanes] = {}
+        self._encoders: dict[int, CausalEncoder] = {}
         self._expected: list[Row] = []
 
     def announce_sources(self, rows: Sequence[Row]) -> None:
@@ -79,9 +80,18 @@ class Lanes:
     def _lanes_of(self, key: K) -> "_ModelLanes":
         """A model that is never asked costs nothing."""
         if key not in self._models:
-            self._models[key] = _ModelLanes(adapter_for(self._all[key]), *self._options)
+            model = adapter_for(self._all[key])
+            encoder = self._encoder(self._all[key], model) if model.causal else None
+            self._models[key] = _ModelLanes(model, encoder, *self._options)
             self._models[key].announce(self._expected)
         return self._models[key]
+
+    def _encoder(self, model: Any, adapter: Adapter) -> CausalEncoder:
+        """Members that hold one encoder have one memory of what it said."""
+        own = id(model.get_encoder())
+        if own not in self._encoders:
+            self._encoders[own] = CausalEncoder(adapter)
+        return self._encoders[own]
 
     def predict(self, asked: Sequence[tuple[Row, Question]]) -> torch.Tensor:
         """The distributions of `answer`, (questions, vocabulary)."""
@@ -135,7 +145,8 @@ class Lanes:
     @property
     def nbytes(self) -> int:
         """Memory of all lanes and source states, in bytes."""
-        return sum(model.nbytes for model in self._models.values())
+        lanes = sum(model.nbytes for model in self._models.values())
+        return lanes + sum(encoder.nbytes for encoder in self._encoders.values())
 
 
 def _check(row: Row, question: Question) -> None:
@@ -184,13 +195,24 @@ class _View(NamedTuple):
 class _ModelLanes:
     """One model's share: its lanes, its source states, and the call that extends them."""
 
-    def __init__(self, model: Adapter, catchup: int | None, history: str, framing: Framing | None):
+    def __init__(
+        self,
+        model: Adapter,
+        encoder: CausalEncoder | None,
+        catchup: int | None,
+        history: str,
+        framing: Framing | None,
+    ):
         self._model = model
         self._catchup = catchup
         self._path = history == "path"
         self._lanes = model.store()
         self._framing = framing or Framing((model.start,))
-        self._source = (CausalSource if model.causal else PrefixSource)(model, self._framing)
+        self._source = (
+            CausalSource(model, self._framing, encoder)
+            if model.causal
+            else PrefixSource(model, self._framing)
+        )
         # The tokens each lane was forced through, and how much source the last position saw.
         self._forced: dict[tuple[Row, Any], tuple[list[int], int]] = {}
 

@@ -7,6 +7,7 @@ Serves the decoder's step and a causal encoder's; whole sources go through the m
 Where somebody listens to a module, or asks where it looks, the model's own layers are run."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -142,20 +143,20 @@ class LeanMarian(BartLike):
 class LeanOurs(Ours, LeanMarian):
     """`SimultaneousMTModel`: its causal encoder too."""
 
-    def __init__(self, model: Any):
-        super().__init__(model)
-        if self.causal:
-            encoder = self._encoder
-            self._source_words = _Words(encoder, encoder.embed_positions.weight)
-            self._source_layers = [
-                (_Attention(layer.self_attn, layer.self_attn_layer_norm), _FeedForward(layer))
-                for layer in encoder.layers
-            ]
+    @cached_property
+    def _source_steps(self) -> tuple[_Words, list[tuple[_Attention, _FeedForward]]]:
+        """Laid out when first used: of members that share an encoder, one runs it."""
+        encoder = self._encoder
+        return _Words(encoder, encoder.embed_positions.weight), [
+            (_Attention(layer.self_attn, layer.self_attn_layer_norm), _FeedForward(layer))
+            for layer in encoder.layers
+        ]
 
     def extend(self, tokens: torch.Tensor, positions: torch.Tensor, past: Window) -> torch.Tensor:
         mask = past.added_mask()
-        hidden = self._source_words(tokens[:, 0], positions[:, 0])
-        for index, (attend, forward) in enumerate(self._source_layers):
+        words, layers = self._source_steps
+        hidden = words(tokens[:, 0], positions[:, 0])
+        for index, (attend, forward) in enumerate(layers):
             hidden = forward(attend(hidden, index, past, mask))
         return hidden
 

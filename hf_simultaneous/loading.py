@@ -3,9 +3,11 @@
 Knows where members are and what is made of them; what a set's config says is `sets`' business, what
 a member's files may hold is `members`'."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+
+import torch
 
 from .members import is_stock, load_model, load_stock, load_tokenizer
 from .places import CONFIG_NAME, is_set, member_path, set_folder
@@ -18,6 +20,8 @@ from .sets import Saved, saved_config
 
 G = TypeVar("G", bound=Saved)
 LANGUAGES = ("source_language", "target_language")
+# What an encoder does with its weights; how many there are, they say themselves.
+_ENCODER_SETTINGS = ("encoder_attention_heads", "activation_function", "scale_embedding")
 OWN = (
     "thresholds",
     "ensembles",
@@ -71,6 +75,7 @@ def load_set(
         }
     if device is None or str(device) == "cpu":
         _check_precision(models)
+    share_encoders(list(models.values()))
     tokenizer = _tokenizer(folder, places, models)
     try:
         generator = cls(models, tokenizer, **saved)
@@ -83,6 +88,30 @@ def load_set(
         generator = cls(models, tokenizer, **{**saved, **given})
     generator.origins = {k: place for k, place in members.items() if is_stock(places[k])}
     return generator.to(device) if device is not None else generator
+
+
+def share_encoders(models: Sequence[Any]) -> None:
+    """Have members whose causal encoders are equal hold one, in place: it is run once for all of
+    them."""
+    kept: list[Any] = []
+    for model in models:
+        if getattr(model.config, "encoder_attention", None) != "causal":
+            continue
+        same = next((one for one in kept if _same_encoder(one, model)), None)
+        if same is None:
+            kept.append(model)
+        else:
+            model.model.encoder = same.model.encoder
+
+
+def _same_encoder(one: Any, other: Any) -> bool:
+    settings = [model.config.to_dict() for model in (one, other)]
+    if any(settings[0].get(name) != settings[1].get(name) for name in _ENCODER_SETTINGS):
+        return False
+    weights, others = (model.model.encoder.state_dict() for model in (one, other))
+    return weights.keys() == others.keys() and all(
+        torch.equal(weight, others[name]) for name, weight in weights.items()
+    )
 
 
 def _named(place: dict[str, str], name: str | Path, folder: Path) -> dict[str, str]:

@@ -4,7 +4,7 @@ for every lane.
 Knows the two encoders, not what is decoded from them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -78,13 +78,74 @@ class _Added(NamedTuple):
     token: int
 
 
-class CausalSource(_Source):
-    """The source under a causal encoder: encoded once, token by token as it comes or all at once if
-    it is there."""
+class CausalEncoder:
+    """What a causal encoder makes of sources, token by token as they come or all at once if they
+    are there: once for all members that have this encoder."""
 
-    def __init__(self, model: Adapter, framing: Framing):
-        super().__init__(model, framing)
+    def __init__(self, model: Adapter):
+        self._model = model
         self._past = model.past()
+        self._states: dict[Row, list[torch.Tensor]] = {}
+
+    def states(self, row: Row, done: int) -> list[torch.Tensor]:
+        """Of the places of a row from `done` on, (width,) each."""
+        return self._states[row][done:]
+
+    def encode(self, sources: Mapping[Row, list[int]]) -> None:
+        """Have the states of these tokens ready; what was there before stands first."""
+        new = [row for row in sources if row.source_complete and row not in self._states]
+        if new:
+            # Sources that are complete need no encoder cache and share one padded call.
+            padded = self._model.encode([sources[row] for row in new])
+            for row, states in zip(new, padded, strict=True):
+                self._states[row] = [*states[: len(sources[row])]]
+        for group in self._groups(sources):
+            self._extend(group)
+
+    def _groups(self, sources: Mapping[Row, list[int]]) -> Iterator[list["_Added"]]:
+        """What is to be encoded in one call: every new token of some rows, in order. What a call
+        sees of several rows is a copy for each token, so that is bounded; one row needs none."""
+        group: list[_Added] = []
+        longest = 0
+        for row, tokens in sources.items():
+            done = len(self._states.setdefault(row, []))
+            added = [_Added(row, place, tokens[place]) for place in range(done, len(tokens))]
+            longest = max(longest, len(tokens))
+            if group and (len(group) + len(added)) * longest > self._model.positions_per_call:
+                yield group
+                group, longest = [], len(tokens)
+            group += added
+        if group:
+            yield group
+
+    def _extend(self, added: list["_Added"]) -> None:
+        """Every new token is a query, as in the decoder."""
+        rows, places, tokens = zip(*added, strict=True)
+        slots = [self._past.slot(row) for row in rows]
+        states = self._model.extend(
+            torch.tensor(tokens, device=self._model.device)[:, None],
+            torch.tensor(places, device=self._model.device)[:, None],
+            self._past.window(slots, places, [place + 1 for place in places]),
+        )
+        for row, state in zip(rows, states, strict=True):
+            self._states[row].append(state)
+
+    def release(self, row: Row) -> None:
+        self._states.pop(row, None)
+        self._past.release(row)
+
+    @property
+    def nbytes(self) -> int:
+        kept = sum(state.nbytes for states in self._states.values() for state in states)
+        return self._past.nbytes + kept
+
+
+class CausalSource(_Source):
+    """The source under a causal encoder: encoded once, and its keys and values made of that."""
+
+    def __init__(self, model: Adapter, framing: Framing, encoder: CausalEncoder | None = None):
+        super().__init__(model, framing)
+        self._encoder = encoder or CausalEncoder(model)
         # An end mark is not followed by more source: what it closes is encoded apart.
         self._closed = PrefixSource(model, framing, self.store)
         self._encoded: dict[Row, int] = {}
@@ -105,64 +166,35 @@ class CausalSource(_Source):
         behind = dict.fromkeys(
             row
             for row, prefix in seen
-            if not prefix.closed and prefix.size > self._encoded.get(row, 0)
+            if not prefix.closed and self.places(row, prefix) > self._encoded.get(row, 0)
         )
-        whole = [row for row in behind if row.source_complete and row not in self._encoded]
-        if whole:
-            self._encode_whole(list(dict.fromkeys([*whole, *self._expected])))
+        if any(row in self._expected for row in behind):
+            behind.update(self._expected)
             self._expected.clear()
-        grown = [row for row in behind if self._encoded.get(row, 0) < len(row.source)]
-        for group in self._groups(grown):
-            self._extend(group)
+        if behind:
+            self._catch_up({row: self._all_tokens(row) for row in behind})
 
-    def _encode_whole(self, rows: list[Row]) -> None:
-        """Sources that are complete need no encoder cache and share one padded call."""
-        self._encode(
-            [self._all_tokens(row) for row in rows], [self.store.slot(row) for row in rows]
+    def _catch_up(self, sources: Mapping[Row, list[int]]) -> None:
+        self._encoder.encode(sources)
+        new = {row: range(self._encoded.get(row, 0), len(sources[row])) for row in sources}
+        states = [one for row in new for one in self._encoder.states(row, new[row].start)]
+        self.store.write(
+            [self.store.slot(row) for row in new for _ in new[row]],
+            [place for places in new.values() for place in places],
+            self._model.projected(torch.stack(states)),
         )
-        self._encoded.update({row: len(row.source) for row in rows})
-
-    def _groups(self, rows: list[Row]) -> Iterator[list["_Added"]]:
-        """What is to be encoded in one call: every new token of some rows, in order. What a call
-        sees of several rows is a copy for each token, so that is bounded; one row needs none."""
-        group: list[_Added] = []
-        longest = 0
-        for row in rows:
-            tokens = self._all_tokens(row)
-            done = self.places(row, Prefix(self._encoded[row])) if row in self._encoded else 0
-            added = [_Added(row, place, tokens[place]) for place in range(done, len(tokens))]
-            longest = max(longest, len(tokens))
-            if group and (len(group) + len(added)) * longest > self._model.positions_per_call:
-                yield group
-                group, longest = [], len(tokens)
-            group += added
-        if group:
-            yield group
-
-    def _extend(self, added: list["_Added"]) -> None:
-        """Every new token is a query, as in the decoder."""
-        rows, places, tokens = zip(*added, strict=True)
-        slots = [self._past.slot(row) for row in rows]
-        past = self._past.window(slots, places, [place + 1 for place in places])
-        states = self._model.extend(
-            torch.tensor(tokens, device=self._model.device)[:, None],
-            torch.tensor(places, device=self._model.device)[:, None],
-            past,
-        )
-        slots = [self.store.slot(row) for row in rows]
-        self.store.write(slots, places, self._model.projected(states))
-        self._encoded.update({row: len(row.source) for row in rows})
+        self._encoded.update({row: places.stop for row, places in new.items()})
 
     def release(self, row: Row) -> None:
         self._expected.pop(row, None)
-        self._past.release(row)
+        self._encoder.release(row)
         self._closed.release(row)
         if self._encoded.pop(row, None) is not None:
             self.store.release(row)
 
     @property
     def nbytes(self) -> int:
-        return self.store.nbytes + self._past.nbytes
+        return self.store.nbytes
 
 
 class PrefixSource(_Source):
