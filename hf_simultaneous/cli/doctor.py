@@ -117,8 +117,9 @@ def describe_set(name_or_path: str) -> dict[str, Any]:
     saved = saved_config(folder)
     places = {k: member_path(folder, place, {}) for k, place in saved["members"].items()}
     configs = {k: read_config(place) for k, place in places.items()}
-    own = (folder / "config.json").exists()  # not in a set that names its models
-    root = read_config(folder) if own else next(iter(configs.values()))
+    # A set that names its models has none at its root.
+    at_root = [k for k, place in saved["members"].items() if place.get("folder") == "."]
+    root = configs[(at_root or list(configs))[0]]
     weights = sum(
         file.stat().st_size for place in places.values() for file in place.glob("*.safetensors")
     )

@@ -195,7 +195,7 @@ def _set(request: PushRequest) -> list[Upload]:
     saved_config(root)
     saved = read_set_config(root)
     named = all("repo" in place for place in saved["members"].values())
-    files = _pick(root, (*TOKENIZER, *CARD), root) if named else _root(root)
+    files = _pick(root, ("config.json", *TOKENIZER, *CARD), root) if named else _root(root)
     files = _with_card(files, root, request)
     files |= _pick(root / "custom_generate", ("generate.py", *CODE), root, "custom_generate/")
     for name, place in saved["members"].items():
