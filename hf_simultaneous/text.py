@@ -163,6 +163,10 @@ class SourceText:
         self._feed(self._transcript.hear(text, stable))
         return self._drain()
 
+    def listen(self) -> None:
+        """Silence begins here: nobody could hear what came while the last words were worked on."""
+        self._heard = self._clock()
+
     def poll(self) -> list[Piece]:
         """To be called while nothing arrives: ends the sentence when the silence has lasted long
         enough."""

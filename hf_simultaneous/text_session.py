@@ -128,8 +128,12 @@ class TextSession:
         return self._until_idle()
 
     def _until_idle(self) -> Iterator[TextEvent]:
+        worked = False
         while not self._session.closed and (event := self._next()) is not None:
+            worked = True
             yield event
+        if worked:
+            self._source.listen()
 
     def _next(self) -> TextEvent | None:
         try:

@@ -184,6 +184,19 @@ def test_silence_ends_a_sentence(generator):
     assert events[-1] == TextEvent("END", written, None, None, 2.5, 1, 1, sentence=1, event=count)
 
 
+def test_the_time_a_translation_takes_is_not_silence(generator):
+    """A slow machine must not end sentences."""
+    now = [0.0]
+    session = TextSession(generator, sentences=SentenceSplitting(silence=2.0), clock=lambda: now[0])
+    for word in ["Das", "alte", "Haus"]:
+        for _ in session.push_word(word):
+            now[0] += 1.5
+        assert not list(session.poll())
+        now[0] += 1.0
+    now[0] += 2.0
+    assert [event.action for event in session.poll()][-1] == "END"
+
+
 def test_silence_ends_a_sentence_while_nothing_arrives(generator):
     over, events = threading.Event(), []
 

@@ -8,6 +8,7 @@ log of its own."""
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -271,7 +272,8 @@ def _last_line(log: Path) -> str:
         if line.strip()
     ]
     errors = [line for line in lines if line.startswith("error: ")]
-    return (errors or lines or ["no output"])[-1].removeprefix("error: ")
+    raised = [line for line in lines if re.match(r"\w*(Error|Exception): ", line)]
+    return (errors or raised[:1] or lines or ["no output"])[-1].removeprefix("error: ")
 
 
 def _save_set(plan: Plan) -> Path:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..sets import set_or_builtin
@@ -93,6 +94,11 @@ def load(request: TranslateRequest) -> "tuple[AdaptiveWaitKGenerator, Policy]":
 
 def _fragments(request: TranslateRequest) -> Iterator[bytes]:
     if request.text:
+        if len(request.text) == 1 and Path(request.text[0]).is_file():
+            raise ValueError(
+                f"{request.text[0]} is a file; translate what stands in it with --file "
+                f"{request.text[0]}"
+            )
         # Words need no quotes; what stands in quotes is a sentence, which an empty line ends.
         between = "\n\n" if any(" " in part for part in request.text) else " "
         return iter([between.join(request.text).encode(errors="surrogateescape")])

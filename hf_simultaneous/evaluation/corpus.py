@@ -42,6 +42,8 @@ def read_sentences(path: str | Path, limit: int | None = None) -> list[str]:
         raise ValueError(
             f"{path} is not UTF-8 (byte {error.start}); convert it, for example with iconv"
         ) from None
+    if not text.strip():
+        raise ValueError(f"{path} is empty; give a text file with a sentence on each line")
     lines = [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
     return lines[:limit]
 

@@ -83,6 +83,15 @@ def test_a_file_with_a_sentence_a_line(folder, generator, tmp_path):
     assert split == [line(generator, text) for text in ("Das Haus", "Die Katze läuft", "ein Boot")]
 
 
+def test_the_name_of_a_file_is_not_a_text(folder, tmp_path):
+    (tmp_path / "text.de").write_text("Das Haus\n")
+    refused = run("translate", "--model", folder, tmp_path / "text.de")
+    assert refused.exit_code == 2
+    assert "text.de is a file; translate what stands in it with --file" in " ".join(
+        refused.stderr.split()
+    )
+
+
 def test_sentences_in_quotes_are_sentences(folder, generator):
     result = run("translate", "--model", folder, "Das Haus", "Die Katze läuft").stdout.splitlines()
     assert result == [line(generator, text) for text in ("Das Haus", "Die Katze läuft")]

@@ -181,6 +181,9 @@ def test_references_are_needed(folder):
 def test_lines_end_at_newlines_only(tmp_path):
     (tmp_path / "text").write_bytes("\ufeffeins\u2028zwei\r\ndrei\n".encode())
     assert read_sentences(tmp_path / "text") == ["eins\u2028zwei", "drei"]
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(ValueError, match="empty is empty; give a text file with a sentence on"):
+        read_sentences(tmp_path / "empty")
 
 
 def test_without_a_model_the_one_in_the_package_is_meant(folder, monkeypatch):

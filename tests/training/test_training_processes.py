@@ -280,6 +280,20 @@ def test_a_member_that_fails_is_named_and_the_others_go_on(
     assert len(runs.commands) == 2
 
 
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ("step 1\nerror: no disk space\n", "no disk space"),
+        ("Traceback\nOSError: [Errno 28] full\nE0000 x\nChildFailedError: y\n====\n", "OSError: "),
+        ("step 1\rstep 2\n", "step 2"),
+        ("", "no output"),
+    ],
+)
+def test_what_a_failed_run_died_of_is_found_in_its_log(log: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "full.log").write_text(log)
+    assert train_all._last_line(tmp_path / "full.log").startswith(said)
+
+
 def test_interrupting_calls_off_what_has_not_begun(
     settings: Settings,
     config_file: Config,
