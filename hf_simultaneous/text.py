@@ -164,7 +164,7 @@ class SourceText:
         return self._drain()
 
     def listen(self) -> None:
-        """Silence begins here: nobody could hear what came while the last words were worked on."""
+        """Silence begins now: the time that the last words took to translate is none."""
         self._heard = self._clock()
 
     def poll(self) -> list[Piece]:
@@ -190,7 +190,7 @@ class SourceText:
         """Text that comes after a silence belongs to a new sentence, whether or not anybody
         polled."""
         self._ready = self.poll()
-        self._heard = self._clock()
+        self.listen()
 
     def _flush(self) -> None:
         self._push_tail()

@@ -191,7 +191,7 @@ def source_text(
 
 
 def sentence_splitting(generator: "AdaptiveWaitKGenerator", **options: Any) -> SentenceSplitting:
-    """DecodingRules under which a sentence, its translation included, has room in the models."""
+    """Sentences that, their translations included, have room in the models."""
     return SentenceSplitting(**{"max_tokens": min(100, generator.position_limit // 2), **options})
 
 

@@ -37,6 +37,8 @@ KEPT = 12  # sentences that stay on the page
 CAUTION = [(rhos[1], rhos[10]) for rhos in PAPER_SETTINGS.values()]
 """First and last thresholds, from quick to careful: the settings of the paper."""
 
+CSS = files(__package__).joinpath("desk.css").read_text(encoding="utf-8")
+
 NO_POLICY = "<p>No policy is chosen: tick one in the settings.</p>"
 
 
@@ -57,9 +59,6 @@ def languages_of(generator: "AdaptiveWaitKGenerator") -> SpokenLanguages:
     if BUILTIN in Path(generator.model.config.name_or_path, "here").parents:
         return GERMAN_ENGLISH
     return SpokenLanguages(generator.source_language, generator.target_language)
-
-
-CSS = files(__package__).joinpath("desk.css").read_text(encoding="utf-8")
 
 
 def policies_for(
