@@ -6,7 +6,6 @@ Checkpoints late in a run lie around the same minimum; their mean lies nearer to
 them. Knows checkpoints and weights; the run may be finished or still going on, and is only read.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +23,7 @@ from hf_simultaneous.sharing.cards import write_card
 
 from .checked import InputError, build
 from .checkpoints import Checkpoints
-from .command import exit_code
+from .command import command_line, exit_code
 from .data import prepare
 from .data_options import DataOptions
 from .disk import writing
@@ -101,9 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> Request:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.average", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("average", __doc__)
     parser.add_argument("--run", required=True, type=Path, help="a folder of train_wait_k")
     parser.add_argument("--output", required=True, type=Path, help="a new folder for the mean")
     parser.add_argument("--last", type=int, default=5, help="how many checkpoints (5)")

@@ -6,13 +6,12 @@ A corpus of single sentences has few of them, and they are what a newcomer types
 are this project's own. Knows words; nothing of tokens or training.
 """
 
-import argparse
 import random
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .command import exit_code
+from .command import command_line, exit_code
 from .everyday_words import (
     CITIES,
     COUNTRIES,
@@ -62,9 +61,7 @@ def write_pairs(output: Path, count: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.everyday", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("everyday", __doc__)
     parser.add_argument("--output", required=True, type=Path, help="writes OUTPUT.de and OUTPUT.en")
     parser.add_argument("--count", type=int, default=6000)
     given = parser.parse_args(arguments)
