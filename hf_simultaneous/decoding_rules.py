@@ -66,9 +66,10 @@ def tail_members(tail: Any, have: Sequence[K]) -> Models | None:
 
 
 class NoLoops(LogitsProcessor):
-    """A guard for text that people read: a phrase does not stand more than three times in a row.
+    """A guard for text that people read: no phrase is written more than three times in a row.
 
-    Short ones may a little more often, eight tokens together: numbers and rules are written so."""
+    Phrases of one or two tokens may be repeated until they fill eight tokens, because numbers and
+    ruled lines are written like that."""
 
     LONGEST = 12
 
@@ -136,7 +137,7 @@ class DecodingRules:
         return torch.tensor([[*self.prompt, *state.target]], device=device)
 
     def reads_on(self, token: int, state: State) -> bool:
-        """Is this an end that comes before the source's, and not let?"""
+        """Is this an end before the source has ended, where that is not allowed?"""
         return not self.early_stop and not state.source_ended and token in self.eos
 
     def over(self, state: State, prediction: Prediction | None) -> bool:

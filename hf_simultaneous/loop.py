@@ -64,8 +64,8 @@ class LiveSentence:
         attention: int | None = None,
         besides: Besides = (),
     ) -> Prediction:
-        """What policies call. An answer not known yet leaves the policy; it is called again when it
-        is."""
+        """What policies call. Where the answer is not known yet, an exception leaves the policy,
+        and the policy is called again once it is."""
         if (k is None) == (context is None):
             raise ValueError(
                 f"predict takes a k or a context, one of the two; got k={k}, context={context}"
@@ -184,8 +184,8 @@ class LiveSentence:
         return self._happened(Event(action, action.token, k, probability))
 
     def _tail(self) -> Action:
-        """What the rules have for the tail in the policy's place: other members, or a search, which
-        is begun and asked about by leaving as a policy leaves that lacks an answer."""
+        """The action where the rules, not the policy, say who writes the tail: other members, or a
+        search, which begins here. What is not known yet is asked for as `predict` does it."""
         question = self._tail_question()
         if question is None:  # a policy that asks nobody
             return self._policy(self.state, self.predict)

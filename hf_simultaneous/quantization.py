@@ -47,7 +47,7 @@ def quantize_model(model: Any, quantize: Quantize = "int8") -> Any:
 
 
 def check_device(device: Any) -> None:
-    """Refuse a device that has no such product."""
+    """Refuse a device that cannot multiply in 8 bits."""
     kind = torch.device(device).type
     if kind != "cpu":
         raise ValueError(

@@ -30,8 +30,8 @@ from .scores import DEFAULT_SCORING, Scores, Scoring, score
 
 
 def read_sentences(path: str | Path, limit: int | None = None) -> list[str]:
-    """A sentence a line; lines end at `\\n` alone, because text may hold other characters that look
-    like line ends."""
+    """The sentences of a text file, one on each line. Lines end at `\\n` alone, because text may
+    hold other characters that look like line ends."""
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
@@ -369,8 +369,8 @@ def _check_texts(source: list[str], streams: list[list[str]]) -> None:
 def _with_costs(
     corpus: _Corpus, line: LoggedSentence, policy: Policy | None, decoding: Decoding
 ) -> LoggedSentence:
-    """The line with the seconds before each action, decoded live; without, if rounding made live
-    another path."""
+    """The line with the seconds before each action, found by decoding it once more, live; as it was
+    if that, by rounding, took other actions."""
     if decoding.beams > 1:
         start = perf_counter()
         corpus.decode([line.index], policy, decoding)

@@ -44,7 +44,8 @@ class Decoding:
 
     @property
     def together(self) -> int:
-        """Sentences of a batch, so that their beams fill it."""
+        """How many sentences are decoded together: as many as have room in a batch with their
+        beams."""
         return max(1, self.batch_size // max(self.beams, self.tail_beams))
 
     @property

@@ -116,7 +116,7 @@ class PushRequest:
 
 
 def check_name(repo: str) -> None:
-    """Nothing can be shared under a name that is not in full."""
+    """Refuse a repository's name that is not in full, user/name."""
     try:
         validate_repo_id(repo)
     except HFValidationError as error:
