@@ -20,7 +20,7 @@ from .checked import InputError
 from .command import command_line, exit_code
 
 
-LIMIT = 16 * 2**20
+LIMIT = 32 * 2**20
 # The code a shared set brings along is the package's own; the facts of a run are in the card,
 # without their paths.
 LEFT_OUT = ("training.json", "dev_grid.json")
