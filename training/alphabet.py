@@ -7,24 +7,25 @@ little text this is most of what there is to learn (transfer between pairs: Zoph
 scripts that are written without spaces are added, where every character is a token of its own; what
 the tokeniser knew stays as it was. Knows vocabularies and embeddings; nothing of training."""
 
-import argparse
 import json
 import sys
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from hf_simultaneous import SimultaneousMTModel
 from hf_simultaneous.words import UNSPACED
 
 from .checked import InputError
-from .command import exit_code
+from .command import command_line, exit_code
 from .corpora import read_lines
-from .disk import writing
+from .disk import require_empty, writing
+from .starting import load_trained
 from .tokenizer import wrap
 
 
@@ -55,9 +56,7 @@ def learn(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.alphabet", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("alphabet", __doc__)
     parser.add_argument("--model", required=True, help="a folder or hub name of one of our models")
     parser.add_argument("--text", required=True, type=Path, nargs="+", help="text it shall read")
     parser.add_argument("--at-least", type=int, default=2, help="how often a character occurs (2)")
@@ -67,20 +66,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_code(lambda: print(_learned(given)))
 
 
-def _learned(given: argparse.Namespace) -> str:
-    if given.output.exists() and any(given.output.iterdir()):
-        raise InputError(f"--output {given.output} is not empty; give another folder")
+def _learned(given: Namespace) -> str:
+    require_empty(given.output)
     new = characters((line for file in given.text for line in read_lines(file)), given.at_least)
     if not new:
         raise InputError(
             f"no character of a script without spaces occurs {given.at_least} times in "
             f"{', '.join(map(str, given.text))}; other scripts need a tokeniser of their own"
         )
-    try:
-        model = SimultaneousMTModel.from_pretrained(given.model, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(given.model)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--model {given.model} cannot be loaded: {error}") from None
+    model, tokenizer = load_trained(given.model)
     torch.manual_seed(given.seed)
     wider = learn(model, tokenizer, new)
     given.output.mkdir(parents=True, exist_ok=True)

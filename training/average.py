@@ -26,7 +26,7 @@ from .checkpoints import Checkpoints
 from .command import command_line, exit_code
 from .data import prepare
 from .data_options import DataOptions
-from .disk import writing
+from .disk import require_empty, writing
 from .finish import CHECKPOINTS, FACTS
 from .options import RunConfig, TrainOptions
 from .starting import RUN, make_model, read_run, tokenizer_of
@@ -51,8 +51,7 @@ class Request:
             raise InputError(f"--last must be at least 1; got {self.last}")
         if not (self.run / RUN).is_file():
             raise InputError(f"--run {self.run} is not the folder of a run: it holds no {RUN}")
-        if self.output.exists() and any(self.output.iterdir()):
-            raise InputError(f"--output {self.output} is not empty; give another folder")
+        require_empty(self.output)
 
 
 def mean_of(weights: Iterable[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:

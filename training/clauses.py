@@ -8,7 +8,6 @@ subordinate clauses meet freely. The pairs are this project's own. Knows grammar
 nothing of tokens or training.
 """
 
-import argparse
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +28,7 @@ from .clause_words import (
     WHERE,
     WITH,
 )
-from .command import exit_code
+from .command import command_line, exit_code
 from .everyday import slots, write_pairs
 
 
@@ -233,9 +232,7 @@ def _ended(pair: Pair, end: str) -> Pair:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.clauses", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("clauses", __doc__)
     parser.add_argument("--output", required=True, type=Path, help="writes OUTPUT.de and OUTPUT.en")
     parser.add_argument("--count", type=int, default=30000)
     given = parser.parse_args(arguments)

@@ -11,19 +11,19 @@ Only the positions differ: sines of a wider model have frequencies between those
 within 8 % of them for a factor of 2, so the first steps of training have something to mend. Knows
 Marian's weights by their names; nothing of training."""
 
-import argparse
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from transformers import AutoTokenizer
 
 from hf_simultaneous import SimultaneousConfig, SimultaneousMTModel
 
 from .checked import InputError
-from .command import exit_code
-from .disk import writing
+from .command import command_line, exit_code
+from .disk import require_empty, writing
+from .starting import load_trained
 
 
 UNEVEN = 0.25
@@ -92,9 +92,7 @@ def _shares(shape: Sequence[int], factor: int, generator: torch.Generator) -> to
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.grow", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("grow", __doc__)
     parser.add_argument("--model", required=True, help="a folder or hub name of one of our models")
     parser.add_argument("--factor", type=int, default=2, help="how many times as wide (default 2)")
     parser.add_argument("--seed", type=int, default=1, help="of the unequal parts (default 1)")
@@ -103,14 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_code(lambda: print(_grown(given)))
 
 
-def _grown(given: argparse.Namespace) -> str:
-    if given.output.exists() and any(given.output.iterdir()):
-        raise InputError(f"--output {given.output} is not empty; give another folder")
-    try:
-        model = SimultaneousMTModel.from_pretrained(given.model, dtype=torch.float32)
-        tokenizer = AutoTokenizer.from_pretrained(given.model)
-    except (OSError, ValueError) as error:
-        raise InputError(f"--model {given.model} cannot be loaded: {error}") from None
+def _grown(given: Namespace) -> str:
+    require_empty(given.output)
+    model, tokenizer = load_trained(given.model)
     wide = grow(model, given.factor, given.seed)
     given.output.mkdir(parents=True, exist_ok=True)
     with writing(given.output):

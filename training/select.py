@@ -5,13 +5,13 @@
 Of Europarl's sentences of 2011 one in four is in the speaker's own language, untranslated. German
 is known by its function words, which make up a third of a text. Knows words only."""
 
-import argparse
 import sys
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from .checked import InputError
-from .command import exit_code
+from .command import command_line, exit_code
 from .corpora import read_lines
 
 
@@ -46,9 +46,7 @@ def kept(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.select", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("select", __doc__)
     parser.add_argument("--source", required=True, type=Path, help="German, a sentence a line")
     parser.add_argument("--reference", required=True, type=Path, help="its translations")
     parser.add_argument("--max-words", type=int, help="of the German sentence")
@@ -57,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return exit_code(lambda: print(_select(given)))
 
 
-def _select(given: argparse.Namespace) -> str:
+def _select(given: Namespace) -> str:
     sides = [list(read_lines(file)) for file in (given.source, given.reference)]
     if len(sides[0]) != len(sides[1]):
         raise InputError(
