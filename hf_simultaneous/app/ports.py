@@ -4,7 +4,7 @@ import socket
 
 
 def check_port(host: str, port: int) -> None:
-    """Refuse a port at which no page can be served, before anything is loaded."""
+    """Refuse what no page can be served at, before anything is loaded."""
     if not 1 <= port <= 65535:
         raise ValueError(f"a port is a number from 1 to 65535; got {port}")
     with socket.socket() as probe:

@@ -30,8 +30,8 @@ from .scores import DEFAULT_SCORING, Scores, Scoring, score
 
 
 def read_sentences(path: str | Path, limit: int | None = None) -> list[str]:
-    """The sentences of a text file, one on each line. Lines end at `\\n` alone, because text may
-    hold other characters that look like line ends."""
+    """A sentence a line; lines end at `\\n` alone, because text may hold other characters that look
+    like line ends."""
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except FileNotFoundError:

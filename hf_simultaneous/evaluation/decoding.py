@@ -44,8 +44,7 @@ class Decoding:
 
     @property
     def together(self) -> int:
-        """How many sentences are decoded together: as many as have room in a batch with their
-        beams."""
+        """Sentences of a batch, so that their beams fill it."""
         return max(1, self.batch_size // max(self.beams, self.tail_beams))
 
     @property
