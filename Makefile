@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SIMULEVAL := .venv-simuleval
 CHROMIUM := { timeout 300 apt-get update --quiet=2 && timeout 300 apt-get install --quiet=2 --yes --no-install-recommends chromium; } > /dev/null
+WORKERS ?= 2
 SIZE ?= base
 QUICK ?=
 
@@ -17,8 +18,8 @@ help:  ## list the targets
 demo: $(INSTALLED)  ## watch a sentence being translated while it is still arriving
 	@$(BIN)/hf-simultaneous demo
 
-test: $(INSTALLED)  ## run the tests
-	$(BIN)/python -m pytest
+test: $(INSTALLED)  ## run the tests, in two processes; WORKERS=0 is one
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 check: $(INSTALLED)  ## ruff (lint, format) and mypy --strict on the package and training
 	$(BIN)/ruff check .
