@@ -317,6 +317,7 @@ def push(
         private=private or None,
         separate=separate,
         space=space,
+        dry_run=dry_run,
     )
     with complete(asked) as request:
         said = [*map(str, hub.plan(request)), "nothing was sent"] if dry_run else hub.push(request)

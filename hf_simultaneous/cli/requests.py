@@ -28,6 +28,7 @@ from .options import (
     Tail,
     TailBeams,
     TargetLanguage,
+    Timed,
 )
 from .own_policy import file_of, is_own, load_policy
 
@@ -208,6 +209,7 @@ class DecodingChoice:
     tail: Tail = None
     early_stop: EarlyStop = None
     batch_size: BatchSize = 128
+    timed: Timed = 20
 
     def of(self, generator: "AdaptiveWaitKGenerator", **options: Any) -> "Decoding":
         """For this set, whose members a tail may name."""
@@ -215,6 +217,7 @@ class DecodingChoice:
 
         return Decoding(
             batch_size=self.batch_size,
+            timed=self.timed,
             tail_beams=self.tail_beams,
             tail="own" if self.tail is None else tail_named(self.tail, generator),
             early_stop=self.early_stop,
@@ -259,9 +262,10 @@ class EvaluateRequest:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As `scores.json` keeps them; how many sentences go together changes no score."""
+        """As `scores.json` keeps them; how many sentences go together, and how many are timed,
+        changes no score."""
         asked = {**asdict(self), **self.choice.settings, **asdict(self.decoding)}
-        for name in ("output", "choice", "decoding", "batch_size"):
+        for name in ("output", "choice", "decoding", "batch_size", "timed"):
             del asked[name]
         # Results from before there was a choice stay comparable.
         if self.quantize is None:

@@ -163,7 +163,10 @@ def test_a_result_of_other_settings_is_not_overwritten(folder, tmp_path):
     loud = ask("1")
     assert loud.exit_code == 0
     assert "sentence/s" in loud.stderr
-    assert ask("1", "--batch-size", "2", "--quiet").stderr == "", "the same settings, and no bar"
+    assert "time_per_token" in loud.stdout
+    again = ask("1", "--batch-size", "2", "--timed", "0", "--quiet")
+    assert again.stderr == "", "the same settings, and no bar"
+    assert "time_per_token" not in again.stdout
     before = (tmp_path / "scores.json").read_text()
     refused = ask("2")
     assert refused.exit_code == 2

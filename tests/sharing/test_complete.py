@@ -65,3 +65,15 @@ def test_the_set_in_the_package_has_a_name(saved, monkeypatch):
     named = CliRunner().invoke(app, ["push", "builtin", "--repo", "me/x", "--dry-run"])
     assert named.exit_code == 0, named.output
     assert "custom_generate/generate.py" in named.stdout
+
+
+def test_a_dry_run_needs_no_hub(saved, monkeypatch):
+    """Members have no cards, so that the hub is asked for theirs."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    given = ["push", str(saved / "whole"), "--repo", "me/x", "--separate"]
+    dry = CliRunner().invoke(app, [*given, "--dry-run"])
+    assert dry.exit_code == 0, dry.output
+    assert dry.stdout.count("README.md") == 2
+    sent = CliRunner().invoke(app, given)
+    assert sent.exit_code == 2
+    assert "HF_HUB_OFFLINE is set, so nothing can be sent" in sent.stderr
