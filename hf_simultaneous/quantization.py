@@ -4,32 +4,18 @@ Weights are scaled once per output channel, what goes in once per row and call, 
 exact in whole numbers: a row's result does not depend on its neighbours. Knows modules, nothing of
 translation; ships inside checkpoints."""
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 
 
-Quantize = Literal["int8", "none"]
-QUANTIZE = ("int8", "none")
 LARGEST = 127
 
 
-def check_quantize(quantize: Any) -> None:
-    """Refuse what is not a way to store weights."""
-    if quantize not in QUANTIZE:
-        raise ValueError(
-            f"quantize must be one of {', '.join(QUANTIZE)}; got {quantize!r}. Leave it out for "
-            "what the set was saved with"
-        )
-
-
-def quantize_model(model: Any, quantize: Quantize = "int8") -> Any:
+def quantize_model(model: Any) -> Any:
     """Exchange the model's linear layers and word embeddings, in place; it can then be used but not
     be trained. A model that is in 8 bits already stays as it is."""
-    check_quantize(quantize)
-    if quantize == "none":
-        return model
     check_device(model.device)
     words = {model.config.vocab_size, getattr(model.config, "decoder_vocab_size", None)}
     made: dict[nn.Parameter, tuple[torch.Tensor, torch.Tensor]] = {}  # tied weights stay tied
