@@ -1,6 +1,8 @@
 """What a server does in states that are hard to come by from outside: while it loads, when its
 engine is gone, when a policy fails. It runs in this process, its engine in a thread."""
 
+import asyncio
+import socket as sockets
 import threading
 import time
 from contextlib import contextmanager
@@ -14,7 +16,7 @@ from hf_simultaneous.serving.access import Access
 from hf_simultaneous.serving.hub import Hub
 from hf_simultaneous.serving.limits import Limits
 from hf_simultaneous.serving.protocol import SUBPROTOCOL
-from hf_simultaneous.serving.server import application
+from hf_simultaneous.serving.server import ServeRequest, _listen, application
 from tests.babble import SENTENCES
 from tests.serving.processes import PATIENCE
 
@@ -192,3 +194,22 @@ def test_calls_are_counted_by_who_was_called(generator):
         with stream(client, k=3) as socket:
             ask(socket, type="text", seq=1, text=SENTENCES[0])
         assert 'hf_simultaneous_call_seconds_count{model="3"}' in client.get("/metrics").text
+
+
+def test_a_message_does_not_wait_until_the_one_before_is_acknowledged():
+    async def sends_at_once():
+        found = asyncio.get_running_loop().create_future()
+
+        async def come(reader, writer):
+            accepted = writer.get_extra_info("socket")
+            found.set_result(accepted.getsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY))
+            writer.close()
+
+        async with await asyncio.start_server(
+            come, sock=_listen(ServeRequest(port=0))
+        ) as listening:
+            _, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+            writer.close()
+            return await found
+
+    assert asyncio.run(sends_at_once())
