@@ -7,7 +7,6 @@ the `PARTS` and keeps what load.json has of the others."""
 
 import argparse
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from rich.table import Table
 
 from benchmarks.bench import machine, versions
 from benchmarks.load_picture import draw
-from benchmarks.load_runs import Outcome, ask, percentile, run, served
+from benchmarks.load_runs import Outcome, ask, busy_cores, percentile, run, served
 from benchmarks.speakers import Heard, Plan
 
 
@@ -95,9 +94,9 @@ class Load:
         """Each part with servers of its own."""
         for part in PARTS:
             if part in parts:
-                others = os.getloadavg()[0]
+                others = busy_cores()
                 getattr(self, f"_{part}")()
-                self.parts[part] = {**asdict(self._times), "load_before": others}
+                self.parts[part] = {**asdict(self._times), "others": others}
 
     def _run(self, name: str, server: Any, plan: Plan) -> tuple[Outcome, list[Heard]]:
         outcome, heard = run(server, plan)
@@ -126,16 +125,17 @@ class Load:
 
     def _batching(self) -> None:
         """Streams that always have a word ready."""
-        for name, start in (("adaptive", {}), ("wait3", {"k": 3})):
-            busy = {}
-            with served(*ROOMY) as server:
+        busy: dict[str, dict[int, Outcome]] = {"adaptive": {}, "wait3": {}}
+        with served(*ROOMY) as server:
+            for name, start in (("adaptive", {}), ("wait3", {"k": 3})):
                 for speakers in (1, 32):
                     plan = self._times.plan(server.stream, speakers, gap=0.0, start=start)
-                    busy[speakers], _ = self._run(f"busy {name} {speakers}", server, plan)
-            rates = busy[32].words_per_second, busy[1].words_per_second
+                    busy[name][speakers], _ = self._run(f"busy {name} {speakers}", server, plan)
+        for name, found in busy.items():
+            rates = found[32].words_per_second, found[1].words_per_second
             self.rows[f"batching_{name}"] = rates[0] / rates[1]
-            self.rows[f"batching_{name}_cpu"] = busy[1].cpu_per_word / busy[32].cpu_per_word
-            speakers_per_core = UTILISATION * GAP * 1000 / busy[32].cpu_per_word
+            self.rows[f"batching_{name}_cpu"] = found[1].cpu_per_word / found[32].cpu_per_word
+            speakers_per_core = UTILISATION * GAP * 1000 / found[32].cpu_per_word
             self.rows[f"speakers_per_core_{name}"] = speakers_per_core
 
     def _curve(self) -> None:
@@ -320,7 +320,7 @@ def _write(load: Load, folder: Path) -> None:
     (folder / "load.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     if load.curve:
         points = sorted(load.curve, key=lambda point: point.speakers)
-        others = load.parts.get("curve", {}).get("load_before", 0.0)
+        others = load.parts.get("curve", {}).get("others", 0.0)
         draw(points, 1000 * GAP, others, folder / "load.png")
 
 

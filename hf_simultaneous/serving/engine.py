@@ -111,7 +111,7 @@ class Engine:
 
     def _round(self) -> None:
         self.heartbeat = time.monotonic()
-        if not self._has_work():
+        if not (self._reports or self._has_work()):
             self._wake.wait(self._until_silence(self.heartbeat))
             self._wake.clear()
             self.heartbeat = time.monotonic()
