@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..sets import BUILTIN, set_or_builtin
 from ..text_session import TextSession, sentence_splitting
 from .ahead import check_answers, found_set, waiting_for
 from .requests import TranslateRequest
@@ -39,9 +40,14 @@ def _run_at_keyboard(request: TranslateRequest) -> None:
 
     descriptor = sys.stdin.fileno()
     with raw_keys(descriptor), _session(request) as session:
-        say_ready()
+        say_ready("German" if is_german(request) else None)
         view = LiveView(open_console())
         play(follow_keys(session, arriving(descriptor, _tick(request)), view.typing), view)
+
+
+def is_german(request: TranslateRequest) -> bool:
+    """Is it known to be? Of sets only that of the package is."""
+    return not request.server and set_or_builtin(request.model) == str(BUILTIN)
 
 
 def _session(request: TranslateRequest) -> "TextSession | Client":

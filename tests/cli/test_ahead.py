@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from hf_simultaneous import sets
+from hf_simultaneous.cli import translate
 from hf_simultaneous.cli.ahead import check_answers, found_set, waiting_for
+from hf_simultaneous.cli.keyboard import say_ready
+from hf_simultaneous.cli.requests import TranslateRequest
 from tests.serving.processes import free_port
 
 
@@ -116,3 +119,11 @@ def test_one_server_of_several_must_answer():
         check_answers([nowhere, here])
     with pytest.raises(ConnectionError, match=r"at ws://no\.such\.host"):
         check_answers(["ws://no.such.host.invalid"])
+
+
+def test_german_is_asked_for_where_it_is_understood(capsys):
+    server = "ws://127.0.0.1:1"
+    for request, known in (({}, True), ({"model": "x"}, False), ({"server": server}, False)):
+        assert translate.is_german(TranslateRequest(**request)) is known
+    say_ready("German")
+    assert capsys.readouterr().err.startswith("Type German: a word counts at the space behind it.")
