@@ -61,7 +61,11 @@ def _find(name: str, module: str) -> tuple[Definition, ast.stmt | None, str]:
 def _body(module: str) -> list[ast.stmt]:
     path = PACKAGE.joinpath(*module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return ast.parse(path.read_text(encoding="utf-8")).body
+    statements = ast.parse(path.read_text(encoding="utf-8")).body
+    # What a front exports lazily it tells type checkers at once.
+    return [
+        one for node in statements for one in (node.body if isinstance(node, ast.If) else [node])
+    ]
 
 
 def _names(node: ast.stmt) -> set[str]:

@@ -8,13 +8,15 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from safetensors import SafetensorError, safe_open
 
 from .schedule import is_at_least_one
 
 
+Quantize = Literal["int8", "none"]
+QUANTIZE = ("int8", "none")
 MAX_JSON = 200_000_000
 """Bytes of a file of JSON; the largest tokenizers have 35 million."""
 MAX_POSITIONS = 10_000
@@ -119,6 +121,15 @@ def check_tokens(path: Path, entries: Mapping[str, Any], size: int) -> None:
             wrong = isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < size
             if token is not None and wrong:
                 raise ValueError(f"{path}: {name} must be 0 to {size - 1}; got {token!r}")
+
+
+def check_quantize(quantize: Any) -> None:
+    """Refuse what is not a way to store weights."""
+    if quantize not in QUANTIZE:
+        raise ValueError(
+            f"quantize must be one of {', '.join(QUANTIZE)}; got {quantize!r}. Leave it out for "
+            "what the set was saved with"
+        )
 
 
 def weight_files(folder: Path, variant: str | None = None) -> list[Path]:

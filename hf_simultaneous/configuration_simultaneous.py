@@ -65,6 +65,14 @@ class SimultaneousConfig(MarianConfig):
     }
 
     @classmethod
+    def get_config_dict(cls, *name: Any, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What a folder holds. Marian's is ours too, and transformers need not warn that it is of
+        another type."""
+        found, others = super().get_config_dict(*name, **options)
+        ours = {"model_type": cls.model_type} if found.get("model_type") == "marian" else {}
+        return {**found, **ours}, others
+
+    @classmethod
     def preset(cls, name: str, **overrides: Any) -> "SimultaneousConfig":
         """A configuration by name, `"tiny"` or `"base"`, with the causal encoder; keywords change
         single fields."""

@@ -14,6 +14,7 @@ from transformers.generation.streamers import BaseStreamer
 from transformers.utils import ModelOutput
 
 from .actions import Action, Policy, Read, Write
+from .checks import Quantize
 from .decoding_rules import DecodingRules, NoLoops, Tail, rules_from, tail_members
 from .ensembles import Ensembles, check_models, choose_models
 from .families import OURS, position_limit
@@ -22,7 +23,7 @@ from .lanes import Lanes
 from .loading import load_set
 from .loop import Event, LiveSentence, decode
 from .policies import Adaptive, LocalAgreement, linear_thresholds
-from .quantization import Quantize, check_device, quantized
+from .quantization import check_device, quantized
 from .schedule import FULL, K
 from .sets import save_set, set_or_builtin
 from .source_ids import source_lists

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import torch
 
+from .checks import Quantize, check_quantize
 from .members import is_stock, load_model, load_stock, load_tokenizer
 from .places import CONFIG_NAME, is_set, member_path, set_folder
 from .probe import PRECISIONS, probe
-from .quantization import Quantize, check_quantize, quantize_model
+from .quantization import quantize_model
 from .quiet import without_bars
 from .schedule import K
-from .sets import Saved, saved_config
+from .sets import Saved, operating_point, saved_config
 
 
 G = TypeVar("G", bound=Saved)
@@ -60,7 +61,7 @@ def load_set(
         code = kwargs.pop(name, None)
         saved[name] = saved.get(name) if code is None else code
     if latency is not None:
-        given["thresholds"] = _operating_point(latency, {**saved, **given}["latencies"])
+        given["thresholds"] = operating_point(latency, {**saved, **given}["latencies"])
     members = saved.pop("members")
     if not is_set(folder) and not subfolder:
         members = {k: _named(place, name_or_path, folder) for k, place in members.items()}
@@ -70,7 +71,7 @@ def load_set(
     places = {k: member_path(folder, place, hub) for k, place in members.items()}
     with without_bars():
         models = {
-            k: quantize_model(_load(place, members[k], is_set(folder), hub, kwargs), bits)
+            k: _stored_in(bits, _load(place, members[k], is_set(folder), hub, kwargs))
             for k, place in places.items()
         }
     if device is None or str(device) == "cpu":
@@ -132,6 +133,10 @@ def _load(
     return load_stock(folder, place["repo"], strict=False, revision=revision, **hub, **kwargs)
 
 
+def _stored_in(bits: Quantize, model: Any) -> Any:
+    return quantize_model(model) if bits == "int8" else model
+
+
 def _check_precision(models: Mapping[K, Any]) -> None:
     """Refuse half precision where torch cannot compute with it, which some CPUs say by ending the
     process."""
@@ -165,10 +170,3 @@ def _check_generation(generator: Saved, root: Path) -> None:
         raise ValueError(
             f"{root / 'generation_config.json'} or config.json beside it: {error}"
         ) from error
-
-
-def _operating_point(name: str, latencies: dict[str, dict[int, float]]) -> dict[int, float]:
-    if name not in latencies:
-        known = ", ".join(latencies) or "none; make one with calibrate()"
-        raise ValueError(f"this set has no operating point {name!r}; it has: {known}")
-    return latencies[name]

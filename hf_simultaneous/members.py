@@ -5,6 +5,7 @@ Knows a member's files, not where they come from, nor what a set is."""
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,11 @@ def load_tokenizer(folder: Path, model: Any) -> Any:
             folder, config=model.config, trust_remote_code=False
         )
     except Exception as error:  # `tokenizers` raises nothing more special
+        if any(folder.glob("*.spm")) and find_spec("sentencepiece") is None:
+            raise ValueError(
+                f"the tokenizer in {folder} needs sentencepiece, which is not installed: pip "
+                f"install 'hf_simultaneous[marian]'"
+            ) from error
         raise ValueError(f"the tokenizer in {folder} cannot be read: {error}") from error
     _check_tokenizer(folder, tokenizer, model.config)
     return tokenizer

@@ -4,32 +4,23 @@ Weights are scaled once per output channel, what goes in once per row and call, 
 exact in whole numbers: a row's result does not depend on its neighbours. Knows modules, nothing of
 translation; ships inside checkpoints."""
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
 
 
-Quantize = Literal["int8", "none"]
-QUANTIZE = ("int8", "none")
 LARGEST = 127
+_LARGEST = torch.tensor(127.0)  # a number would take two operations
+
+Multiply = Callable[[torch.Tensor], torch.Tensor]
+"""8-bit (rows, in) -> whole numbers (rows, out)"""
 
 
-def check_quantize(quantize: Any) -> None:
-    """Refuse what is not a way to store weights."""
-    if quantize not in QUANTIZE:
-        raise ValueError(
-            f"quantize must be one of {', '.join(QUANTIZE)}; got {quantize!r}. Leave it out for "
-            "what the set was saved with"
-        )
-
-
-def quantize_model(model: Any, quantize: Quantize = "int8") -> Any:
+def quantize_model(model: Any) -> Any:
     """Exchange the model's linear layers and word embeddings, in place; it can then be used but not
     be trained. A model that is in 8 bits already stays as it is."""
-    check_quantize(quantize)
-    if quantize == "none":
-        return model
     check_device(model.device)
     words = {model.config.vocab_size, getattr(model.config, "decoder_vocab_size", None)}
     made: dict[nn.Parameter, tuple[torch.Tensor, torch.Tensor]] = {}  # tied weights stay tied
@@ -98,7 +89,7 @@ class Int8Linear(_Int8):
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         rows = hidden.reshape(-1, hidden.shape[-1])
-        output = int8_linear(rows, self.weight.t(), self.scale / LARGEST, self.bias)
+        output = int8_linear(rows, whole_product(self.weight), self.scale / LARGEST, self.bias)
         return output.view(*hidden.shape[:-1], -1)
 
 
@@ -117,10 +108,18 @@ class Int8Embedding(_Int8):
 
 
 def int8_linear(
-    rows: torch.Tensor, columns: torch.Tensor, step: torch.Tensor, bias: torch.Tensor | None
+    rows: torch.Tensor, multiply: Multiply, step: torch.Tensor, bias: torch.Tensor | None
 ) -> torch.Tensor:
-    """(rows, in) by 8-bit columns (in, out), `step` their scales over 127, (out,): (rows, out)."""
-    largest = rows.abs().amax(-1, True).clamp_min_(1e-30)
-    whole = (rows * largest.reciprocal().mul_(LARGEST)).round_().to(torch.int8)
-    exact = torch._int_mm(whole, columns) * step
+    """(rows, in) by a matrix of 8-bit numbers, `step` their scales over 127, (out,): (rows,
+    out)."""
+    largest = rows.abs().amax(-1, True)
+    # A row of zeros becomes anything, and is multiplied by zero.
+    whole = rows.mul(torch.div(_LARGEST, largest)).round_().char()
+    exact = multiply(whole).mul(step)
     return exact.mul_(largest) if bias is None else torch.addcmul(bias, exact, largest)
+
+
+def whole_product(weight: torch.Tensor) -> Multiply:
+    """The product with 8-bit rows (out, in), exact."""
+    columns = weight.t()
+    return lambda whole: torch._int_mm(whole, columns)

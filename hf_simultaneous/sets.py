@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .actions import Models
-from .checks import read_json
+from .checks import Quantize, check_quantize, read_json
 from .members import read_config
 from .places import CONFIG_NAME, check_links, is_set
-from .quantization import Quantize, check_quantize, float_weights
+from .quiet import without_bars
 from .schedule import FULL, K, check_k
 
 
@@ -127,6 +127,8 @@ CUSTOM_PIPELINES = {
 
 def save_set(generator: Saved, save_directory: str | Path, **kwargs: Any) -> None:
     """Write members, tokenizer and code, and the config last: a folder without it is not a set."""
+    from .quantization import float_weights  # torch: not for those who only read a config
+
     folder = Path(save_directory)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG_NAME).unlink(missing_ok=True)
@@ -137,7 +139,8 @@ def save_set(generator: Saved, save_directory: str | Path, **kwargs: Any) -> Non
             continue
         members[str(k)] = {"folder": member_folder(k, generator.root)}
         weights = {"state_dict": float_weights(model)} if generator.quantize != "none" else {}
-        model.save_pretrained(folder / members[str(k)]["folder"], **{**weights, **kwargs})
+        with without_bars():
+            model.save_pretrained(folder / members[str(k)]["folder"], **{**weights, **kwargs})
     if "folder" in members[str(generator.root)]:  # else the tokenizer is named with the model
         if generator.tokenizer is not None:
             generator.tokenizer.save_pretrained(folder)
@@ -161,9 +164,20 @@ def policy_name(k: K) -> str:
     return FULL if k == FULL else f"wait-{k}"
 
 
+def operating_point(name: str, latencies: Mapping[str, dict[int, float]]) -> dict[int, float]:
+    """The thresholds that a set keeps under this name."""
+    if name not in latencies:
+        known = ", ".join(latencies) or "none; make one with calibrate()"
+        raise ValueError(f"this set has no operating point {name!r}; it has: {known}")
+    return latencies[name]
+
+
 def set_or_builtin(name_or_path: str | Path | None) -> str:
-    """The set that was named, or the one inside the package."""
-    if name_or_path is not None:
+    """The set that was named, or the one inside the package, which is called `builtin` where no
+    folder is."""
+    if name_or_path is not None and (
+        str(name_or_path) != BUILTIN.name or Path(name_or_path).is_dir()
+    ):
         return str(name_or_path)
     if not is_set(BUILTIN):
         raise ValueError(

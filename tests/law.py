@@ -60,7 +60,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
 """Each room, and the other rooms it may enter; all of them know the core."""
 DOORS = {("generation", "sharing.hub")}
 """The core enters a room here only, in a `try`: where it travelled, the room is absent."""
-BY_NAME = ("__init__", "auto")
+BY_NAME = ("__init__", "auto", "evaluation")
 """Lazy exports and the hook for transformers' Auto classes: nothing else imports by name."""
 
 TENSORS = {"torch", "transformers", "numpy", "tokenizers", "safetensors"}

@@ -102,7 +102,8 @@ def test_it_comes_back_from_disk(tmp_path):
     assert json.loads((tmp_path / "config.json").read_text())["model_type"] == "simultaneous-mt"
 
 
-def test_a_marian_configuration_loads_as_a_prefix_model(tmp_path):
+def test_a_marian_configuration_loads_as_a_prefix_model(tmp_path, monkeypatch):
+    monkeypatch.setattr("transformers.configuration_utils.logger.warning", pytest.fail)
     MarianConfig(d_model=32, encoder_attention_heads=4, decoder_attention_heads=4).save_pretrained(
         tmp_path
     )

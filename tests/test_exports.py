@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import hf_simultaneous
+from hf_simultaneous import evaluation
 
 
 ROOT = Path(__file__).parent.parent
@@ -31,21 +32,29 @@ WaitK("three")
 """
 
 
-def test_type_checkers_are_told_of_every_export_and_no_other():
-    tree = ast.parse(Path(hf_simultaneous.__file__).read_text(encoding="utf-8"))
+FRONTS = pytest.mark.parametrize(
+    "front", [hf_simultaneous, evaluation], ids=lambda one: one.__name__
+)
+
+
+@FRONTS
+def test_type_checkers_are_told_of_every_export_and_no_other(front):
+    tree = ast.parse(Path(front.__file__).read_text(encoding="utf-8"))
     (block,) = [
         node
         for node in tree.body
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
     ]
     told = {alias.asname: node.module for node in block.body for alias in node.names}
-    assert told == hf_simultaneous._EXPORTS
+    assert told == front._EXPORTS
     assert all(alias.name == alias.asname for node in block.body for alias in node.names)
 
 
-@pytest.mark.parametrize("name", hf_simultaneous.__all__)
-def test_every_export_is_there(name):
-    assert getattr(hf_simultaneous, name) is not None
+@FRONTS
+def test_every_export_is_there(front):
+    assert all(getattr(front, name) is not None for name in front.__all__)
+    with pytest.raises(AttributeError, match=f"'{front.__name__}' has no attribute 'Godot'"):
+        front.Godot  # noqa: B018
 
 
 def test_the_room_and_its_function_are_two_things():
@@ -56,7 +65,9 @@ def test_the_room_and_its_function_are_two_things():
 
 
 def test_the_front_is_light():
-    code = "import sys, hf_simultaneous; sys.exit(bool({'torch', 'transformers'} & {*sys.modules}))"
+    code = """
+import sys, hf_simultaneous.evaluation
+sys.exit(bool({'torch', 'transformers'} & {*sys.modules}))"""
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=900).returncode == 0
 
 

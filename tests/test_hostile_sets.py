@@ -234,6 +234,14 @@ def test_a_tokenizer_of_another_vocabulary(folder):
     refuse(folder, folder, "the tokenizer in .* is not that of the models: it has tokens up to")
 
 
+def test_a_tokenizer_that_needs_what_is_not_installed(folder, monkeypatch):
+    (folder / "source.spm").write_bytes(b"")
+    (folder / "tokenizer.json").write_text("{}")
+    refuse(folder, folder, "cannot be read")
+    monkeypatch.setattr("hf_simultaneous.members.find_spec", lambda name: None)
+    refuse(folder, folder, r"needs sentencepiece, .* pip install 'hf_simultaneous\[marian\]'")
+
+
 def test_a_tokenizer_with_another_end(folder):
     changed(folder / "tokenizer_config.json", eos_token="w5")
     refuse(folder, folder, "is not that of the models: eos_token_id is 5, and theirs is 2")

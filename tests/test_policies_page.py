@@ -40,7 +40,7 @@ def test_the_options_above_a_picture_choose_its_policy(options):
     command = get_command(app).commands["translate"]
     given = command.make_context("translate", shlex.split(options)).params
     choice = PolicyChoice(**{one.name: given[one.name] for one in fields(PolicyChoice)})
-    assert choice.of(babbler()) == SHOWN[options]
+    assert choice.maker()(babbler()) == SHOWN[options]
 
 
 def test_pictures_are_exchanged_and_the_page_stays():

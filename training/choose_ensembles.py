@@ -93,7 +93,7 @@ def choose(plan: Plan) -> tuple[Grid, Tails]:
             f"{plan.set} has a full-sentence model only; a grid needs models trained with some k"
         )
     dev = _Dev(plan, source, references)
-    decoding = Decoding(batch_size=plan.batch_size, timed=0)
+    decoding = Decoding(batch_size=plan.batch_size, timed=0, tail_beams=1, tail=None)
     grid: Grid = {
         k: {m: dev.bleu(generator, decoding, WaitK(k, models=(m,)), f"{k}/{m}") for m in trained}
         for k in generator.thresholds

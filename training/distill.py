@@ -140,7 +140,12 @@ def _translate(
     ]
     texts = [chunk[index] for index in usable]
     decoding = Decoding(
-        batch_size=request.batch_size * request.beams, beams=request.beams, timed=0, progress=False
+        batch_size=request.batch_size * request.beams,
+        beams=request.beams,
+        timed=0,
+        progress=False,
+        tail_beams=1,
+        tail=None,
     )
     lines = decode_corpus(generator, texts, texts, policy, decoding) if texts else []
     found = dict(zip(usable, (line.hypothesis for line in lines), strict=True))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from ..actions import Policy
@@ -24,6 +25,7 @@ from ..policies import (
     WaitK,
     linear_thresholds,
 )
+from ..sentences import SentenceSplitting
 from ..sets import BUILTIN
 from ..text import SourceRevised
 from ..text_session import TextEvent, TextSession
@@ -158,6 +160,11 @@ def path(sentence: list[TextEvent]) -> list[tuple[str, str]]:
     return columns
 
 
+def ends_sentence(text: str) -> bool:
+    """Does a sentence end where this text does?"""
+    return not text[-1:].isspace() and SentenceSplitting().ends((text.split() or [""])[-1])
+
+
 class Desk:
     """One visitor: the same words to every policy chosen. Desks share the models and nothing
     else."""
@@ -166,6 +173,9 @@ class Desk:
         self._generator, self._policies = generator, dict(policies)
         self._languages = languages_of(generator)
         self._restart()
+
+        self._text = ""
+        self._hearing = Lock()
 
     def _restart(self) -> None:
         self._over = False
@@ -177,13 +187,24 @@ class Desk:
     def hear(self, text: str, *, over: bool = False) -> None:
         """The whole text so far. Where it changed what was heard before, or that was over,
         everything begins anew."""
-        if self._over:
-            self._restart()
-        try:
-            self._pass_on(text, over)
-        except SourceRevised:
-            self._restart()
-            self._pass_on(text, over)
+        with self._hearing:
+            self._text = text
+            if self._over:
+                self._restart()
+            try:
+                self._pass_on(text, over)
+            except SourceRevised:
+                self._restart()
+                self._pass_on(text, over)
+
+    def rest(self, text: str) -> bool:
+        """Nothing was typed after this text for a while. A word that ends a sentence is then
+        finished, as if a space followed; returns whether there was one."""
+        with self._hearing:
+            if self._over or text != self._text or not ends_sentence(text):
+                return False
+            self._pass_on(f"{text} ", over=False)
+            return True
 
     def _pass_on(self, text: str, over: bool) -> None:
         self._over = over

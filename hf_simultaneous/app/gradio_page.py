@@ -19,6 +19,7 @@ from .desk import (
     GERMAN_ENGLISH,
     Desk,
     SpokenLanguages,
+    ends_sentence,
     languages_of,
     policies_for,
 )
@@ -42,6 +43,7 @@ CHOICES = [
 ]
 DEFAULT_CAUTION, DEFAULT_K = 8, 3
 AT_ONCE = 20  # visitors whose requests of one kind are worked on together; the others wait in line
+REST = 1.0  # seconds without typing after which a sentence that ends in a full stop is over
 HIDDEN: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
 INTRO = "Translated as you type; nothing is ever taken back."
 
@@ -88,6 +90,14 @@ class _Acts:
             visitor.desk = self.desk(*settings)
         visitor.desk.hear(text)
         return visitor.desk.html(), there, there
+
+    def rested(self, text: str, visitor: _Visitor) -> Any:
+        """Who stops typing at the end of a sentence waits for its translation."""
+        desk = visitor.desk
+        if desk is None or not ends_sentence(text):
+            return gr.skip()
+        time.sleep(REST)
+        return desk.html() if desk is visitor.desk and desk.rest(text) else gr.skip()
 
     def changed(self, text: str, visitor: _Visitor, *settings: Any) -> Any:
         visitor.begin()
@@ -245,7 +255,8 @@ def _wire(
     now = [box, visitor, *settings]
     quick: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "always_last"}
     able = [shown, buttons["play"], buttons["end"]]
-    box.change(acts.typed, now, able, api_name="typed", **quick)
+    typed = box.change(acts.typed, now, able, api_name="typed", **quick)
+    typed.then(acts.rested, now[:2], shown, **quick, api_visibility="private")
     buttons["end"].click(acts.finished, now, shown, api_name="translate", **quick)
     buttons["stop"].click(acts.stopped, visitor, None, **HIDDEN)
     for setting in settings:

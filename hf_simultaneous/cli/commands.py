@@ -3,7 +3,7 @@ quick."""
 
 import os
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, ParamSpec
 
@@ -113,6 +113,7 @@ def page(
 ) -> None:
     """Serve the page: type and watch several policies translate while you type. With --server, a
     page that talks to a server itself."""
+    from .ahead import waiting_for
     from .doctor import require
     from .translate import load
 
@@ -120,10 +121,12 @@ def page(
         _serve_live_page(server, model, host, port)
         return
     require("app", "gradio")
-    from ..app import check_port, launch
+    from ..app import check_port
 
     check_port(host, port)
     generator, _ = load(TranslateRequest(model=model, languages=languages))
+    with waiting_for("loading the page"):
+        from ..app import launch
     typer.echo(f"http://{host}:{port}  (Ctrl-C stops it)")
     launch(generator, host=host, port=port)
 
@@ -148,9 +151,11 @@ command()(serve)
 def doctor() -> None:
     """Say what is installed, which device and precisions there are, and which models ship.
     Exit code 1 if something is missing."""
+    from .ahead import waiting_for
     from .doctor import examine
 
-    examination = examine()
+    with waiting_for("looking around"):
+        examination = examine()
     typer.echo("\n".join(examination.lines))
     raise typer.Exit(0 if examination.healthy else 1)
 
@@ -186,28 +191,30 @@ def calibrate(
     source: Annotated[Path, typer.Option(help="Dev set: text file, one sentence on each line.")],
     references: References,
     model: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="The folder of the set, where the thresholds are kept; or, with --output, any "
-            "model."
+            "model, by default the set that ships."
         ),
-    ],
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(help="Folder of a new set for them, which names its model."),
     ] = None,
     languages: Languages = DEFAULT_LANGUAGES,
-    al: Annotated[float, typer.Option(help="The Average Lagging to meet.")] = 4.0,
+    al: Annotated[float, typer.Option(help="The Average Lagging to meet, in tokens.")] = 4.0,
     name: Annotated[
         str | None, typer.Option(help="Name of the operating point; by default al-4 and so on.")
     ] = None,
     limit: Limit = None,
     budget: Annotated[
-        int, typer.Option(help="How many times each line may translate the dev set.")
+        int, typer.Option(min=3, help="How many times each line may translate the dev set.")
     ] = 12,
     lines: Annotated[
         int,
-        typer.Option(help="Lines of thresholds: to the largest k, to three quarters of it, ..."),
+        typer.Option(
+            min=1, max=4, help="Lines of thresholds: to the largest k, to three quarters of it, ..."
+        ),
     ] = 3,
     quiet: Quiet = False,
 ) -> None:
@@ -217,7 +224,6 @@ def calibrate(
     from .doctor import require
 
     require("eval", "sacrebleu")
-    from ..evaluation.calibration import Search
     from .evaluate import calibrate_files
 
     typer.echo(
@@ -228,10 +234,11 @@ def calibrate(
             al,
             name,
             limit,
-            Search(budget=budget, lines=lines),
+            budget=budget,
+            lines=lines,
             output=output,
             languages=languages,
-            quiet=quiet,
+            tell=None if quiet else partial(typer.echo, err=True),
         )
     )
 
@@ -274,7 +281,10 @@ def card(
 @command()
 def push(
     folder: Annotated[
-        Path, typer.Argument(help="A set of models, a checkpoint, or a metric module.")
+        Path,
+        typer.Argument(
+            help="A set of models, a checkpoint, or a metric module; builtin is the set that ships."
+        ),
     ],
     repo: Annotated[str, typer.Option(help="The repository, as user/name.")],
     private: Annotated[bool, typer.Option("--private", help="Only you can see it.")] = False,
@@ -296,20 +306,22 @@ def push(
 ) -> None:
     """Share it on the hub: weights, tokenizer, code and card; nothing else in the folder is
     sent."""
+    from ..sets import set_or_builtin
     from ..sharing import hub
+    from ..sharing.complete import complete
 
-    request = hub.PushRequest(
-        folder=folder,
+    asked = hub.PushRequest(
+        folder=Path(set_or_builtin(folder)),
         repo=repo,
         kind=kind,
         private=private or None,
         separate=separate,
         space=space,
+        dry_run=dry_run,
     )
-    if dry_run:
-        typer.echo("\n".join([*map(str, hub.plan(request)), "nothing was sent"]))
-    else:
-        typer.echo("\n".join(hub.push(request)))
+    with complete(asked) as request:
+        said = [*map(str, hub.plan(request)), "nothing was sent"] if dry_run else hub.push(request)
+    typer.echo("\n".join(said))
 
 
 def main() -> None:

@@ -2,50 +2,59 @@
 
 Knows names and files; experiments are `evaluation`'s business."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-from ..evaluation.corpus import read_sentences
-from ..evaluation.experiment import METHODS, Setting, Trial, settings_of
-from ..evaluation.experiment import run as run_trial
-from ..evaluation.report import fingerprint
-from ..generation import AdaptiveWaitKGenerator
+from ..evaluation.report import METHODS, fingerprint
+from ..evaluation.texts import read_corpus
 from ..places import set_folder
 from ..schedule import FULL
-from ..sets import set_or_builtin
+from .ahead import found_set, waiting_for
 from .own_policy import file_of, is_own, load_policy
 from .requests import CompareRequest
 
 
+if TYPE_CHECKING:
+    from ..generation import AdaptiveWaitKGenerator
+
+
 def run(request: CompareRequest, tell: Callable[[str], None], *, quiet: bool = False) -> str:
     """Decode what is missing, write the report, and return what it says first."""
-    source = read_sentences(request.source, request.limit)
-    references = [read_sentences(path, request.limit) for path in request.references]
-    place = set_folder(set_or_builtin(request.model), None, {})
-    generator = AdaptiveWaitKGenerator.from_pretrained(str(place), **asdict(request.languages))
+    own = {name: load_policy(name) for name in request.policies or () if is_own(name)}
+    _check_names(request.policies or ())
+    place = set_folder(found_set(request.model), None, {})
+    source, references = read_corpus(request.source, request.references, request.limit)
+    with waiting_for():
+        from ..evaluation.experiment import Setting, Trial, settings_of
+        from ..evaluation.experiment import run as run_trial
+        from ..generation import AdaptiveWaitKGenerator
+
+        generator = AdaptiveWaitKGenerator.from_pretrained(str(place), **asdict(request.languages))
     decoding = request.decoding.of(generator, progress=not quiet)
     policies = {_title(name): name for name in request.policies or usual(generator)}
-    if len(policies) < len({*(request.policies or ())}):
-        raise ValueError(f"two policies are both called as in {', '.join(policies)}; rename a file")
     points = {name: dict(rhos) for name, rhos in generator.latencies.items()}
     inputs = [source, references, decoding.signature(generator), points, dict(generator.ensembles)]
     trial = Trial(
         output=request.output,
         generator=generator,
         methods={
-            title: _settings(name, generator, request.beams) for title, name in policies.items()
+            title: [Setting("own", own[name], in_time_table=True)]
+            if name in own
+            else settings_of(name, generator, request.beams)
+            for title, name in policies.items()
         },
         source=source,
         references=references,
         decoding=decoding,
         names=(place.name, request.source.stem),
         fingerprint=fingerprint(place, inputs),
-        anew=tuple(title for title in policies if is_own(policies[title])),  # the file may differ
+        anew=tuple(title for title in policies if policies[title] in own),  # the file may differ
     )
     return run_trial(trial, tell)
 
 
-def usual(generator: AdaptiveWaitKGenerator) -> list[str]:
+def usual(generator: "AdaptiveWaitKGenerator") -> list[str]:
     """What is compared if nothing is named."""
     return ["adaptive", "wait-k", *(["full"] if FULL in generator.models else [])]
 
@@ -55,11 +64,15 @@ def _title(name: str) -> str:
     return f"{file_of(name).stem}.{name.rpartition(':')[2]}" if is_own(name) else name
 
 
-def _settings(name: str, generator: AdaptiveWaitKGenerator, beams: int) -> list[Setting]:
-    if is_own(name):
-        return [Setting("own", load_policy(name), in_time_table=True)]
-    if name not in (*METHODS, "adaptive"):
+def _check_names(policies: Sequence[str]) -> None:
+    """Before any model is loaded."""
+    for name in policies:
+        if not is_own(name) and name not in (*METHODS, "adaptive"):
+            raise ValueError(
+                f"--policy is adaptive, {', '.join(METHODS)}, or FILE.py:NAME; got {name!r}"
+            )
+    titles = {_title(name) for name in policies}
+    if len(titles) < len({*policies}):
         raise ValueError(
-            f"--policy is adaptive, {', '.join(METHODS)}, or FILE.py:NAME; got {name!r}"
+            f"two policies are both called as in {', '.join(sorted(titles))}; rename a file"
         )
-    return settings_of(name, generator, beams)

@@ -4,45 +4,54 @@ Knows files and options; decoding is `evaluation`'s business and numbers are `sc
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .. import sets
 from ..evaluation.anticipation import anticipation, read_alignments
-from ..evaluation.calibration import DEFAULT_SEARCH, Calibration, Search, calibrate, save_latency
-from ..evaluation.corpus import Evaluation, evaluate, read_sentences
-from ..evaluation.decoding import text_decoding
 from ..evaluation.logs import write_instances, write_text
 from ..evaluation.processes import is_main_process
-from ..evaluation.scores import Scoring
-from ..generation import AdaptiveWaitKGenerator
+from ..evaluation.report import FACTS
+from ..evaluation.texts import read_corpus
 from ..places import is_set
-from ..sets import read_set_config, set_or_builtin
+from .ahead import found_set, waiting_for
 from .requests import DEFAULT_LANGUAGES, EvaluateRequest, Languages
+
+
+TIMES = ("time_per_token", "al_ca")
+
+
+if TYPE_CHECKING:
+    from ..evaluation.calibration import Calibration
+    from ..evaluation.corpus import Evaluation
 
 
 def run(request: EvaluateRequest, *, quiet: bool = False, force: bool = False) -> dict[str, Any]:
     """Evaluate, write the output folder, and return what `scores.json` holds."""
-    place = set_or_builtin(request.model)
-    if not force:
-        _check_no_other_result(request)
-    source = read_sentences(request.source, request.limit)
-    references = [read_sentences(path, request.limit) for path in request.references]
-    generator = AdaptiveWaitKGenerator.from_pretrained(
-        place,
-        latency=request.choice.latency,
-        quantize=request.quantize,
-        **asdict(request.languages),
-    )
+    policy_for = request.choice.maker()
+    _check_output(request, force=force)
+    latency = request.choice.latency
+    place = found_set(request.model, latency=latency, quantize=request.quantize)
+    source, references = read_corpus(request.source, request.references, request.limit)
+    alignments = read_alignments(request.alignments) if request.alignments else None
+    with waiting_for():
+        from ..evaluation.corpus import evaluate
+        from ..generation import AdaptiveWaitKGenerator
+
+        generator = AdaptiveWaitKGenerator.from_pretrained(
+            place,
+            latency=latency,
+            quantize=request.quantize,
+            **asdict(request.languages),
+        )
     if request.ensembles is not None:
         generator = generator.with_ensembles(request.ensembles)
-    policy = request.choice.of(generator)
     decoding = request.decoding.of(generator, beams=request.beams, progress=not quiet)
     log = request.output / "log.jsonl"
-    result = evaluate(
-        generator, source, references, policy, decoding=decoding, scoring=Scoring(), log=log
-    )
+    policy = policy_for(generator)
+    result = evaluate(generator, source, references, policy, decoding=decoding, log=log)
     facts = {
         **result.scores.as_dict(),
         "policy": result.policy,
@@ -51,18 +60,23 @@ def run(request: EvaluateRequest, *, quiet: bool = False, force: bool = False) -
         "model": place,
         "settings": request.settings,
     }
-    if request.alignments is not None:
-        found = anticipation(result.lines, read_alignments(request.alignments)[: request.limit])
+    if alignments is not None:
+        found = anticipation(result.lines, alignments[: request.limit])
         facts["anticipation"] = found.rate
         facts["signatures"]["anticipation"] = found.signature
     _write(request.output, result, facts)
     return facts
 
 
-def _check_no_other_result(request: EvaluateRequest) -> None:
+def _check_output(request: EvaluateRequest, *, force: bool) -> None:
     """The same may be measured again; a result of other settings took time, and is not lost."""
+    if (request.output / FACTS).exists():
+        raise ValueError(
+            f"{request.output} holds a comparison, which compare goes on with; give another "
+            f"--output, or compare --policy to add to it"
+        )
     path = request.output / "scores.json"
-    if not path.exists():
+    if force or not path.exists():
         return
     try:
         before = json.loads(path.read_text(encoding="utf-8"))["settings"]
@@ -75,7 +89,7 @@ def _check_no_other_result(request: EvaluateRequest) -> None:
         )
 
 
-def _write(output: Path, result: Evaluation, facts: dict[str, Any]) -> None:
+def _write(output: Path, result: "Evaluation", facts: dict[str, Any]) -> None:
     if not is_main_process():
         return
     if all(line.word_delays is not None for line in result.lines):
@@ -87,7 +101,7 @@ def summary(facts: dict[str, Any]) -> str:
     """The scores that are looked at first, each on a line with its signature."""
     names = [
         name
-        for name in ("bleu", "chrf", "al", "laal", "ap", "dal", "time_per_token", "al_ca")
+        for name in ("bleu", "chrf", "al", "al_words", "laal", "ap", "dal", *TIMES)
         if name in facts
     ]
     lines = [
@@ -107,38 +121,51 @@ def _bounds(facts: dict[str, Any], name: str) -> str:
 
 
 def calibrate_files(
-    model: str,
+    model: str | None,
     source: Path,
     references: Sequence[Path],
     target_al: float,
     name: str | None = None,
     limit: int | None = None,
-    search: Search = DEFAULT_SEARCH,
     *,
+    budget: int,
+    lines: int,
     output: Path | None = None,
     languages: Languages = DEFAULT_LANGUAGES,
-    quiet: bool = False,
-) -> Calibration:
+    tell: Callable[[str], None] | None = None,
+) -> "Calibration":
     """`hf-simultaneous calibrate`: thresholds for the set in a folder, kept there; or for any
     model, kept in a new set, `output`."""
+    place = found_set(model)
     if output is None:
-        read_set_config(model)  # before the search, not after it
+        _check_ours(place)
     elif is_set(output):
         raise ValueError(f"{output} is a set already; give it as --model, or another --output")
-    generator = AdaptiveWaitKGenerator.from_pretrained(model, **asdict(languages))
-    streams = [read_sentences(path, limit) for path in references]
+    dev, streams = read_corpus(source, references, limit)
+    with waiting_for():
+        from ..evaluation.calibration import Search, calibrate, save_latency
+        from ..evaluation.decoding import text_decoding
+        from ..generation import AdaptiveWaitKGenerator
+
+        search = Search(budget=budget, lines=lines)
+        generator = AdaptiveWaitKGenerator.from_pretrained(place, **asdict(languages))
+    decoding = text_decoding(generator, progress=tell is not None)
     found = calibrate(
-        generator,
-        read_sentences(source, limit),
-        streams,
-        target_al,
-        name=name,
-        search=search,
-        decoding=text_decoding(generator, progress=not quiet),
+        generator, dev, streams, target_al, name=name, search=search, decoding=decoding, tell=tell
     )
     if is_main_process():
         if output is not None:
             tuned = generator.with_thresholds(found.point.thresholds)
             tuned.save_pretrained(output)
-        save_latency(output or model, found.name, found.point.thresholds)
+        save_latency(output or place, found.name, found.point.thresholds)
     return found
+
+
+def _check_ours(place: str) -> None:
+    """Before the search, not after it: can the set in this folder keep what is found?"""
+    if Path(place) == sets.BUILTIN:
+        raise ValueError(
+            "the set in the package stays as it is; give --output FOLDER for a copy of it that "
+            "keeps what is found"
+        )
+    sets.read_set_config(place)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from ..text_session import TextEvent, TextSession
 
 
-LOADING = "loading the models ..."
-READY = "Type; a word counts at the space behind it. Enter ends a sentence, Ctrl-D or Ctrl-C ends."
+READY = "a word counts at the space behind it. Enter ends a sentence, Ctrl-D or Ctrl-C ends."
 END_OF_INPUT = "\x04"  # Ctrl-D
 BACKSPACE = "\x7f\b"
 DELETE_WORD = "\x15\x17"  # Ctrl-U, Ctrl-W
@@ -51,15 +50,9 @@ def raw_keys(descriptor: int) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def say_loading() -> None:
-    """A line that `say_ready` takes back."""
-    sys.stderr.write(LOADING)
-    sys.stderr.flush()
-
-
-def say_ready() -> None:
-    sys.stderr.write(f"\r{' ' * len(LOADING)}\r{READY}\n")
-    sys.stderr.flush()
+def say_ready(language: str | None = None) -> None:
+    """How to go on; in which language, where it is known."""
+    print(f"Type {language or 'away'}: {READY}", file=sys.stderr, flush=True)
 
 
 def follow_keys(

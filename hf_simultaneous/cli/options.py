@@ -36,6 +36,12 @@ References = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option(help="Only the first sentences.")]
 BatchSize = Annotated[int, typer.Option(help="Sentences decoded together.")]
+Timed = Annotated[
+    int,
+    typer.Option(
+        min=0, help="Sentences decoded once more, alone, for the time per token; 0 for none."
+    ),
+]
 TailBeams = Annotated[
     int | None,
     typer.Option(

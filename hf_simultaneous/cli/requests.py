@@ -4,7 +4,7 @@ Knows names, help and which options go together; the work is done elsewhere, and
 imported."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..policies import make_policy
 from ..schedule import check_at_least_one
 from ..text_session import check_latency_alone, choose_policy
 from .options import (
@@ -27,6 +28,7 @@ from .options import (
     Tail,
     TailBeams,
     TargetLanguage,
+    Timed,
 )
 from .own_policy import file_of, is_own, load_policy
 
@@ -57,7 +59,8 @@ class PolicyChoice:
         tuple[float, float] | None,
         typer.Option(
             metavar="FIRST LAST",
-            help="Thresholds of the adaptive policy; by default the set's own.",
+            help="Two thresholds of the adaptive policy, at its smallest and its largest k, as in "
+            "--rho 0.9 0.1; by default the set's own.",
         ),
     ] = None
     latency: Annotated[
@@ -95,6 +98,9 @@ class PolicyChoice:
                 f"a policy of your own takes no options; leave out {', '.join(given)}, and set it "
                 f"in the file: {self.policy}"
             )
+        named = self.policy or ("adaptive" if self.k is None else "wait-k")
+        if not is_own(self.policy) and (given or named != "adaptive"):
+            make_policy(named, **self.options)  # says what is wrong; the set's comes later
 
     @property
     def options(self) -> Mapping[str, Any]:
@@ -103,11 +109,12 @@ class PolicyChoice:
         del values["policy"], values["latency"]
         return values
 
-    def of(self, generator: "AdaptiveWaitKGenerator") -> "Policy":
-        """The policy, for this set."""
+    def maker(self) -> "Callable[[AdaptiveWaitKGenerator], Policy]":
+        """Makes the policy for a set. One of the user's own is loaded at once, before any model."""
         if self.policy is not None and is_own(self.policy):
-            return load_policy(self.policy)
-        return choose_policy(generator, self.policy, **self.options)
+            own = load_policy(self.policy)
+            return lambda generator: own
+        return lambda generator: choose_policy(generator, self.policy, **self.options)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -203,17 +210,17 @@ class DecodingChoice:
     tail: Tail = None
     early_stop: EarlyStop = None
     batch_size: BatchSize = 128
+    timed: Timed = 20
 
     def of(self, generator: "AdaptiveWaitKGenerator", **options: Any) -> "Decoding":
-        """For this set. A search over whole sentences (`beams` above 1) has no tail."""
+        """For this set, whose members a tail may name."""
         from ..evaluation.decoding import Decoding, tail_named
 
-        whole = options.get("beams", 1) > 1
-        beams, tail = (1, None) if whole else (generator.tail_beams, generator.tail)
         return Decoding(
             batch_size=self.batch_size,
-            tail_beams=beams if self.tail_beams is None else self.tail_beams,
-            tail=tail if self.tail is None else tail_named(self.tail, generator),
+            timed=self.timed,
+            tail_beams=self.tail_beams,
+            tail="own" if self.tail is None else tail_named(self.tail, generator),
             early_stop=self.early_stop,
             **options,
         )
@@ -247,12 +254,19 @@ class EvaluateRequest:
 
     def __post_init__(self) -> None:
         _check_corpus(self.references, self.limit)
+        check_at_least_one("beams", self.beams)
+        if self.beams > 1 and self.choice.policy != "full":
+            raise ValueError(
+                f"--beams {self.beams} is for --policy full: what another policy writes stays; "
+                f"--tail-beams searches what is left once the source has ended"
+            )
 
     @property
     def settings(self) -> dict[str, Any]:
-        """As `scores.json` keeps them; how many sentences go together changes no score."""
+        """As `scores.json` keeps them; how many sentences go together, and how many are timed,
+        changes no score."""
         asked = {**asdict(self), **self.choice.settings, **asdict(self.decoding)}
-        for name in ("output", "choice", "decoding", "batch_size"):
+        for name in ("output", "choice", "decoding", "batch_size", "timed"):
             del asked[name]
         # Results from before there was a choice stay comparable.
         if self.quantize is None:

@@ -119,15 +119,21 @@ class ServeOptions:
 
 def serve(options: ServeOptions) -> None:
     """Serve many live streams: WebSocket /v1/stream, POST /v1/translate, /healthz, /metrics."""
+    from ..app import check_port
+    from .ahead import found_set, waiting_for
     from .doctor import require
 
     require("serve", "uvicorn")
-    from ..serving.access import LOOPBACK
-    from ..serving.loading import loader
-    from ..serving.server import serve as run
-    from ..serving.telemetry import log_to_stderr
+    if options.port != 0:
+        check_port(options.host, options.port)
+    found_set(options.model, latency=options.latency, quantize=options.quantize)
+    with waiting_for("loading the server"):
+        from ..serving.access import LOOPBACK
+        from ..serving.loading import loader
+        from ..serving.server import serve as run
+        from ..serving.telemetry import log_to_stderr
 
-    request = options.request()
+        request = options.request()
     if options.host not in LOOPBACK and not request.access.tokens:
         typer.echo(f"warning: {options.host} is open to everybody; set --token-file", err=True)
     load = loader(

@@ -11,8 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..sets import set_or_builtin
+from ..sets import BUILTIN, set_or_builtin
 from ..text_session import TextSession, sentence_splitting
+from .ahead import check_answers, found_set, waiting_for
 from .requests import TranslateRequest
 from .terminal import JsonView, LiveView, PlainView, View, arriving, follow, open_console, play
 
@@ -28,45 +29,31 @@ def run(request: TranslateRequest) -> None:
     if request.show and not request.text and not request.file and sys.stdin.isatty():
         _run_at_keyboard(request)
         return
+    fragments = _with_warning(_fragments(request))
     with _session(request) as session:
-        fragments = _with_warning(_fragments(request))
         play(follow(session, fragments, lines=request.lines), _view(request))
 
 
 def _run_at_keyboard(request: TranslateRequest) -> None:
     """Translate while somebody types. What is typed before the models are there is not lost."""
-    from .keyboard import follow_keys, raw_keys, say_loading, say_ready
+    from .keyboard import follow_keys, raw_keys, say_ready
 
     descriptor = sys.stdin.fileno()
-    with raw_keys(descriptor):
-        say_loading()
-        with _session(request) as session:
-            say_ready()
-            view = LiveView(open_console())
-            play(follow_keys(session, arriving(descriptor, _tick(request)), view.typing), view)
+    with raw_keys(descriptor), _session(request) as session:
+        say_ready("German" if is_german(request) else None)
+        view = LiveView(open_console())
+        play(follow_keys(session, arriving(descriptor, _tick(request)), view.typing), view)
+
+
+def is_german(request: TranslateRequest) -> bool:
+    """Is it known to be? Of sets only that of the package is."""
+    return not request.server and set_or_builtin(request.model) == str(BUILTIN)
 
 
 def _session(request: TranslateRequest) -> "TextSession | Client":
     """The models here, or a server that has some."""
     if request.server:
-        from .doctor import require
-
-        require("serve", "websockets")
-        from ..serving.client import Client
-
-        choice = {
-            name: value for name, value in request.choice.options.items() if value is not None
-        }
-        return Client(
-            request.server.split(","),
-            latency=request.choice.latency,
-            policy=request.choice.policy,
-            k=choice.pop("k", None),
-            rho=choice.pop("rho", None),
-            options=choice,
-            silence=request.silence,
-            pieces=request.show or request.pieces,
-        )
+        return _client(request, request.server.split(","))
     generator, policy = load(request)
     rules = sentence_splitting(generator, silence=request.silence)
     beams = generator.tail_beams if request.tail_beams is None else request.tail_beams
@@ -74,22 +61,42 @@ def _session(request: TranslateRequest) -> "TextSession | Client":
     return TextSession(generator, policy=policy, sentences=rules, tail_beams=beams, pieces=pieces)
 
 
+def _client(request: TranslateRequest, servers: list[str]) -> "Client":
+    from .doctor import require
+
+    require("serve", "websockets")
+    from ..serving.client import Client
+
+    choice = {name: value for name, value in request.choice.options.items() if value is not None}
+    client = Client(
+        servers,
+        latency=request.choice.latency,
+        policy=request.choice.policy,
+        k=choice.pop("k", None),
+        rho=choice.pop("rho", None),
+        options=choice,
+        silence=request.silence,
+        pieces=request.show or request.pieces,
+    )
+    check_answers(servers)
+    return client
+
+
 def load(request: TranslateRequest) -> "tuple[AdaptiveWaitKGenerator, Policy]":
     """The set and the policy that a request names."""
-    place = set_or_builtin(request.model)  # before the imports, which take seconds
+    policy_for = request.choice.maker()
+    latency = request.choice.latency
+    place = found_set(request.model, latency=latency, quantize=request.quantize)
+    with waiting_for():
+        from ..generation import AdaptiveWaitKGenerator
 
-    from transformers.utils import logging
-
-    from ..generation import AdaptiveWaitKGenerator
-
-    logging.disable_progress_bar()
-    generator = AdaptiveWaitKGenerator.from_pretrained(
-        place,
-        latency=request.choice.latency,
-        quantize=request.quantize,
-        **asdict(request.languages),
-    )
-    return generator, request.choice.of(generator)
+        generator = AdaptiveWaitKGenerator.from_pretrained(
+            place,
+            latency=latency,
+            quantize=request.quantize,
+            **asdict(request.languages),
+        )
+    return generator, policy_for(generator)
 
 
 def _fragments(request: TranslateRequest) -> Iterator[bytes]:

@@ -31,6 +31,9 @@ class Point:
     al: float
     bleu: float
 
+    def __str__(self) -> str:
+        return f"AL {self.al:.3f} tokens, BLEU {self.bleu:.2f}"
+
 
 @dataclass(frozen=True)
 class Search:
@@ -93,12 +96,8 @@ class Calibration:
     def __str__(self) -> str:
         found, less = self.point, self.earlier_and_better
         rhos = " ".join(f"{k}:{rho:.3g}" for k, rho in found.thresholds.items())
-        hint = (
-            f"\nnote: AL {less.al:.2f} gave BLEU {less.bleu:.2f}; ask for less latency"
-            if less
-            else ""
-        )
-        scores = f"AL {found.al:.3f}, BLEU {found.bleu:.2f} on dev"
+        hint = f"\nnote: {less} is less late and better; ask for less latency" if less else ""
+        scores = f"{found} on dev"
         return f"{self.name}: {scores}, {len(self.tried)} tried; {rhos}{hint}"
 
 
@@ -111,17 +110,26 @@ def calibrate(
     name: str | None = None,
     search: Search = DEFAULT_SEARCH,
     decoding: Decoding | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> Calibration:
-    """Choose thresholds for Average Lagging `target_al`, of several lines the one with the best
-    dev BLEU, and keep them as `generator.latencies[name]`. By default they are chosen for text
-    sessions, which read on and write the set's own tail (`text_decoding`)."""
+    """Choose thresholds for Average Lagging `target_al`, in tokens, of several lines the one with
+    the best dev BLEU, and keep them as `generator.latencies[name]`. By default they are chosen for
+    text sessions, which read on and write the set's own tail (`text_decoding`). `tell` is called
+    with a line about each decoding, and how many there may be."""
     decoding = replace(decoding or text_decoding(generator), timed=0, beams=1)
+    most = search.budget * len(search.ends(generator.policy.k_min, generator.policy.k_max))
+    measured = 0
 
     def measure(thresholds: Thresholds) -> Point:
+        nonlocal measured
         lines = decode_corpus(generator, dev_source, dev_references, Adaptive(thresholds), decoding)
-        return Point(
+        point = Point(
             thresholds, corpus_latency(sentences_of(lines)).value, corpus_bleu(*texts(lines)).value
         )
+        measured += 1
+        if tell is not None:
+            tell(f"{measured} of at most {most}: {point}")
+        return point
 
     tried = search_lines(measure, target_al, generator.policy, search)
     name = name or f"al-{target_al:g}"

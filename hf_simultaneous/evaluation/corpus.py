@@ -27,25 +27,7 @@ from .descriptions import describe
 from .logs import LoggedSentence, write_log
 from .processes import gathered, is_main_process, this_process
 from .scores import DEFAULT_SCORING, Scores, Scoring, score
-
-
-def read_sentences(path: str | Path, limit: int | None = None) -> list[str]:
-    """A sentence a line; lines end at `\\n` alone, because text may hold other characters that look
-    like line ends."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"there is no file {path}; give a text file with a sentence on each line"
-        ) from None
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not UTF-8 (byte {error.start}); convert it, for example with iconv"
-        ) from None
-    if not text.strip():
-        raise ValueError(f"{path} is empty; give a text file with a sentence on each line")
-    lines = [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
-    return lines[:limit]
+from .texts import check_texts
 
 
 @dataclass(frozen=True)
@@ -75,8 +57,9 @@ def evaluate(
     """Translate `source` under a policy (by default the generator's own) and score it.
 
     `generator` may be a model or `{k: model}` with their `tokenizer`. `references` is a list of
-    sentences, or several such lists. `early_stop` beats that of `decoding`. Under accelerate the
-    processes share the corpus, and each returns the whole result."""
+    sentences, or several such lists. Ends and tails are the set's own unless `decoding` tells
+    others, as for the command of that name; `early_stop` beats that of `decoding`. Under accelerate
+    the processes share the corpus, and each returns the whole result."""
     if not isinstance(generator, AdaptiveWaitKGenerator):
         generator = AdaptiveWaitKGenerator(generator, tokenizer)
     if early_stop is not None:
@@ -123,6 +106,7 @@ def decode_corpus(
         )
     if not source:
         raise ValueError("the source must have at least one sentence; got none")
+    decoding = decoding.of(generator)
     streams = _streams(references)
     corpus = _Corpus(generator, list(source), streams)
     batches = corpus.batches(decoding.together)
@@ -178,7 +162,7 @@ class _Corpus:
             raise ValueError(
                 "the generator has no tokenizer; give it one, or load a set that was saved with it"
             )
-        _check_texts(source, streams)
+        check_texts(source, streams)
         self.generator = generator
         self.source = source
         self.streams = streams
@@ -350,19 +334,6 @@ def _up_to(tokens: list[int], ends: tuple[int, ...], pad: int) -> list[int]:
     """The tokens up to the first `</s>`, which is kept; padding is not."""
     stop = next((place + 1 for place, token in enumerate(tokens) if token in ends), len(tokens))
     return [token for token in tokens[:stop] if token != pad or pad in ends]
-
-
-def _check_texts(source: list[str], streams: list[list[str]]) -> None:
-    for number, stream in enumerate(streams, start=1):
-        if len(stream) != len(source):
-            raise ValueError(
-                f"source and references must have the same number of sentences; got {len(source)} "
-                f"and {len(stream)} in reference {number}. Check that the files belong together"
-            )
-    for name, texts in (("source", source), *(("reference", stream) for stream in streams)):
-        empty = next((index for index, text in enumerate(texts) if not text.strip()), None)
-        if empty is not None:
-            raise ValueError(f"{name} sentence {empty + 1} is empty; leave that pair out")
 
 
 @torch.inference_mode()

@@ -3,8 +3,8 @@
 Knows the options and what they are called in words; decoding itself is `corpus`' business."""
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal
 
 from ..actions import Models
 from ..generation import AdaptiveWaitKGenerator
@@ -18,34 +18,47 @@ class Decoding:
 
     `beams` above 1 is beam search over finished sentences, for the full-sentence policy only.
     `timed` sentences, spread over the corpus, are decoded once more one by one with a clock
-    running. `tail_beams` and `tail` are those of `generate`, greedy by default; `early_stop=None`
-    is the set's own."""
+    running. How sentences end (`early_stop`) and who writes their tails (`tail_beams`, `tail`) is
+    the set's own unless it is told: `tail_beams=1, tail=None` is the paper's, and that of
+    `generate`."""
 
     _: KW_ONLY
     batch_size: int = 128
     beams: int = 1
     timed: int = 20
     progress: bool = True
-    tail_beams: int = 1
-    tail: K | Sequence[K] | None = None
+    tail_beams: int | None = None
+    tail: K | Sequence[K] | Literal["own"] | None = "own"
     early_stop: bool | None = None
 
     def __post_init__(self) -> None:
         check_at_least_one("batch_size", self.batch_size)
         check_at_least_one("beams", self.beams)
-        check_at_least_one("tail_beams", self.tail_beams)
+        if self.tail_beams is not None:
+            check_at_least_one("tail_beams", self.tail_beams)
         if self.timed < 0:
             raise ValueError(f"timed must be 0 or more; got {self.timed}")
-        if self.beams > 1 and (self.tail_beams > 1 or self.tail is not None):
+        searched = self.tail_beams not in (None, 1) or self.tail not in ("own", None)
+        if self.beams > 1 and searched:
             raise ValueError(
                 f"beams={self.beams} searches whole sentences, which have no tail; leave out beams "
                 f"or the tail: got tail_beams={self.tail_beams}, tail={self.tail!r}"
             )
 
+    def of(self, generator: AdaptiveWaitKGenerator) -> "Decoding":
+        """The same with nothing left open about tails: this set's own, where none was told. A
+        search over whole sentences has none."""
+        if self.beams > 1:
+            return replace(self, tail_beams=1, tail=None)
+        beams = generator.tail_beams if self.tail_beams is None else self.tail_beams
+        return replace(
+            self, tail_beams=beams, tail=generator.tail if self.tail == "own" else self.tail
+        )
+
     @property
     def together(self) -> int:
         """Sentences of a batch, so that their beams fill it."""
-        return max(1, self.batch_size // max(self.beams, self.tail_beams))
+        return max(1, self.batch_size // max(self.beams, self.tail_beams or 1))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -56,7 +69,7 @@ class Decoding:
     def signature(self, generator: AdaptiveWaitKGenerator) -> str:
         """How sentences end and how their tails are written, with this set: scores with different
         ones do not compare."""
-        rules = generator.decoding_rules(**self.options)
+        rules = generator.decoding_rules(**self.of(generator).options)
         ends = "early" if rules.early_stop else "read-on"
         return f"ends:{ends}|{f'beam{self.beams}' if self.beams > 1 else rules.tail}"
 
@@ -67,8 +80,7 @@ DEFAULT_DECODING = Decoding()
 def text_decoding(generator: AdaptiveWaitKGenerator, **options: Any) -> Decoding:
     """As text sessions decode with this set, those given on top; without their guard against loops,
     which looks at every row in turn."""
-    own = {"early_stop": False, "tail_beams": generator.tail_beams, "tail": generator.tail}
-    return Decoding(**{**own, **options})
+    return Decoding(**{"early_stop": False, **options}).of(generator)
 
 
 def tail_named(name: str, generator: AdaptiveWaitKGenerator) -> Models | None:

@@ -18,11 +18,9 @@ from .corpus import decode_corpus, encoder_of
 from .decoding import Decoding
 from .logs import write_log, write_text
 from .processes import is_main_process
-from .report import ADAPTIVE, FACTS, FULL_MODEL, OFFLINE, log_path, scored, write_report
-
-
-PAPER = (*ADAPTIVE, "wait-k", "test-time-wait-k", "wait-if-diff", "wait-if-worse", "full")
-METHODS = (*PAPER, *OFFLINE)
+from .report import ADAPTIVE, FACTS, FULL_MODEL, log_path, scored, write_report
+from .report import METHODS as METHODS
+from .report import PAPER as PAPER
 
 
 @dataclass(frozen=True)
@@ -78,20 +76,20 @@ def run(trial: Trial, tell: Callable[[str], None] = print) -> str:
     first."""
     decoders = {method: trial.decoder(method) for method in trial.methods}
     _claim_folder(trial)
-    for method, settings in trial.methods.items():
-        for number, setting in enumerate(settings, start=1):
-            log = log_path(trial.output, method, setting.name)
-            if method in trial.anew or not log.exists():
-                how = trial.decoding_of(method, setting)
-                lines = decode_corpus(
-                    decoders[method], trial.source, trial.references, setting.policy, how
-                )
-                if is_main_process():  # of several that share the sentences
-                    write_log(log, lines)
-            if is_main_process():
-                scores = scored(log)
-                place = f"{method} {number}/{len(settings)} {setting.name}"
-                tell(f"{place}: BLEU {scores['bleu']:.2f}, AL {scores['al']:.3f}")
+    rows = [(method, setting) for method, settings in trial.methods.items() for setting in settings]
+    for number, (method, setting) in enumerate(rows, start=1):
+        log = log_path(trial.output, method, setting.name)
+        if method in trial.anew or not log.exists():
+            how = trial.decoding_of(method, setting)
+            lines = decode_corpus(
+                decoders[method], trial.source, trial.references, setting.policy, how
+            )
+            if is_main_process():  # of several that share the sentences
+                write_log(log, lines)
+        if is_main_process():
+            scores = scored(log)
+            place = f"{number}/{len(rows)} {method} {setting.name}"
+            tell(f"{place}: BLEU {scores['bleu']:.2f}, AL {scores['al']:.3f} tokens")
     return write_report(trial.output) if is_main_process() else ""
 
 
@@ -167,6 +165,10 @@ def _claim_folder(trial: Trial) -> None:
         },
     }
     path = trial.output / FACTS
+    if (trial.output / "scores.json").exists():
+        raise ValueError(
+            f"{trial.output} holds a result of hf-simultaneous evaluate; give another --output"
+        )
     if path.exists():
         known = json.loads(path.read_text(encoding="utf-8"))
         if known["fingerprint"] != facts["fingerprint"]:

@@ -6,8 +6,6 @@ Knows processes; not what they share.
 import os
 from typing import TypeVar
 
-import torch
-
 
 T = TypeVar("T")
 
@@ -16,6 +14,7 @@ def this_process() -> tuple[int, int]:
     """This process' number, and how many there are."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return 0, 1
+    import torch
     from accelerate import PartialState
 
     # `cpu`, or without GPUs it takes the processes for one.

@@ -37,6 +37,9 @@ BY_FULL_MODEL = ("test-time-wait-k", "wait-if-diff", "wait-if-worse", *OFFLINE)
 COMPARED = (*ADAPTIVE, *BY_FULL_MODEL)
 FULL_MODEL = (*BY_FULL_MODEL, "full")
 """The methods that need a full-sentence model."""
+PAPER = (*ADAPTIVE, "wait-k", "test-time-wait-k", "wait-if-diff", "wait-if-worse", "full")
+METHODS = (*PAPER, *OFFLINE)
+"""Those that can be compared, the paper's first."""
 COLUMNS = (
     "bleu",
     "al",

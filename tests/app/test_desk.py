@@ -20,6 +20,7 @@ from hf_simultaneous.app.desk import (
     KEPT,
     Desk,
     SpokenLanguages,
+    ends_sentence,
     languages_of,
     path,
     policies_for,
@@ -140,6 +141,29 @@ def test_a_text_that_was_over_begins_anew(generator):
     visitor.hear("Das alte Haus", over=True)
     visitor.hear("Das alte Haus ist ")
     assert heard(visitor) == ["Das", "alte", "Haus", "ist"]
+
+
+def test_who_rests_after_a_full_stop_has_ended_the_sentence(generator):
+    visitor, other = desk(generator, "wait-k"), desk(generator, "wait-k")
+    visitor.hear("Das alte Haus. Und das")
+    assert not visitor.rest("Das alte Haus. Und das"), "no sentence ends here"
+    visitor.hear("Das alte Haus. Und das kleine.")
+    before = visitor.html()
+    assert not visitor.rest("Das alte Haus."), "more was typed since"
+    assert visitor.html() == before
+    assert visitor.rest("Das alte Haus. Und das kleine.")
+    other.hear("Das alte Haus. Und das kleine. ")
+    assert visitor.html() == other.html() != before
+    visitor.hear("Das alte Haus. Und das kleine. Hier ")
+    other.hear("Das alte Haus. Und das kleine. Hier ")
+    assert visitor.html() == other.html(), "it goes on from there"
+    visitor.hear("Das alte Haus.", over=True)
+    assert not visitor.rest("Das alte Haus."), "that was over already"
+
+
+@pytest.mark.parametrize("text", ["", " ", "Haus", "Haus. ", "Dr.", "am 3."])
+def test_not_every_text_ends_a_sentence(text):
+    assert not ends_sentence(text)
 
 
 def test_desks_do_not_mix(generator):

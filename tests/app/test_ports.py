@@ -25,7 +25,15 @@ def test_a_port_that_does_not_exist_is_refused(port):
 def test_a_port_in_use_is_refused_before_anything_is_loaded():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert said(port).startswith(f"error: no page can be served at 127.0.0.1:{port} (Address")
+        assert said(port).startswith(f"error: nothing can be served at 127.0.0.1:{port} (Address")
+
+
+def test_a_port_of_a_server_is_looked_at_first_too():
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as taken:
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(app, ["serve", "--host", "::1", "--port", str(port)])
+    assert result.exit_code == 2
+    assert f"nothing can be served at ::1:{port} (Address" in result.stderr
 
 
 def test_the_page_of_a_server_has_no_models_of_its_own():

@@ -68,7 +68,8 @@ def test_by_default_the_set_as_it_ships_is_compared_with_wait_k_and_full_sentenc
         ("full", "greedy"),
         ("full", "beam=5"),
     ]
-    assert "wait-k 2/2 k=2: BLEU " in outcome.stdout
+    assert "4/6 wait-k k=2: BLEU " in outcome.stdout
+    assert " tokens\n5/6 full greedy: BLEU " in outcome.stdout
     assert "adaptive" in outcome.stdout.splitlines()[-2]
     assert outcome.stdout.splitlines()[-1] == f"report: {folder / 'out' / 'report'}"
     report = (folder / "out" / "report" / "README.md").read_text()
@@ -128,3 +129,16 @@ def test_what_does_not_go_together_is_refused(models, folder):
     assert compare(models, folder, "--policy", "wait-k").exit_code == 0
     other = compare(models, folder, "--policy", "wait-k", "--limit", "2")
     assert "holds an experiment with other models, sentences or tails" in other.stderr
+    files = ["--source", folder / "a.de", "--reference", folder / "a.en", "--model", models / "set"]
+    given = ["evaluate", *files, "--k", "1", "--force", "--quiet", "--output"]
+
+    def evaluate(output):
+        return CliRunner().invoke(app, [*map(str, given), str(folder / output)])
+
+    assert "holds a comparison, which compare goes on with; give another" in evaluate("out").stderr
+    assert evaluate("alone").exit_code == 0
+    (folder / "alone").rename(folder / "alone-before")
+    (folder / "out").rename(folder / "out-before")
+    (folder / "alone-before").rename(folder / "out")
+    refused = compare(models, folder, "--policy", "wait-k")
+    assert "holds a result of hf-simultaneous evaluate; give another --output" in refused.stderr

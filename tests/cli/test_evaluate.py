@@ -122,7 +122,8 @@ def test_a_tail_and_the_rule_of_ends_are_the_set_s_own_or_as_asked(folder, optio
         (["--latency", "never"], "no operating point 'never'; it has: early"),
         (["--latency", "early", "--rho", "1", "0"], "--latency early chooses the thresholds"),
         (["--limit", "0"], "limit must be an integer of 1 or more"),
-        (["--beams", "2"], "beams=2 is for full sentences"),
+        (["--beams", "2"], "--beams 2 is for --policy full"),
+        (["--beams", "0"], "beams must be an integer of 1 or more; got 0"),
         (["--tail-beams", "0"], "tail_beams must be an integer of 1 or more; got 0"),
         (["--tail", "best"], "a tail is k_max, full, all or members of the set such as 1,3"),
         (["--tail", "7"], "tail names members of the set, [1, 2, 'full']"),
@@ -162,7 +163,10 @@ def test_a_result_of_other_settings_is_not_overwritten(folder, tmp_path):
     loud = ask("1")
     assert loud.exit_code == 0
     assert "sentence/s" in loud.stderr
-    assert ask("1", "--batch-size", "2", "--quiet").stderr == "", "the same settings, and no bar"
+    assert "time_per_token" in loud.stdout
+    again = ask("1", "--batch-size", "2", "--timed", "0", "--quiet")
+    assert again.stderr == "", "the same settings, and no bar"
+    assert "time_per_token" not in again.stdout
     before = (tmp_path / "scores.json").read_text()
     refused = ask("2")
     assert refused.exit_code == 2

@@ -127,8 +127,8 @@ def test_what_answers_neither_read_nor_write_is_named(folder):
 
 
 def test_a_choice_alone_is_the_policy_of_the_set(generator):
-    assert PolicyChoice().of(generator) == generator.policy
-    assert PolicyChoice(k=3).of(generator) == WaitK(3)
+    assert PolicyChoice().maker()(generator) == generator.policy
+    assert PolicyChoice(k=3).maker()(generator) == WaitK(3)
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ from typer.testing import CliRunner
 
 from hf_simultaneous.cli import app
 from hf_simultaneous.cli.serve import in_bytes
+from hf_simultaneous.serving.server import ServeRequest
 
 
 def run(*arguments):
@@ -23,7 +24,7 @@ def test_sizes(size, number):
     [
         (["--max-memory", "2 lots"], "a size is a number of bytes, or of KiB, MiB or GiB"),
         (["--log-format", "xml"], "--log-format is text or json; got 'xml'"),
-        (["--port", "70000"], "a port is 0 (any that is free) to 65535; got 70000"),
+        (["--port", "70000"], "a port is a number from 1 to 65535; got 70000"),
         (["--ssl-certfile", "x"], "TLS needs both --ssl-certfile and --ssl-keyfile"),
         (["--max-streams", "0"], "max_streams must be above 0; got 0"),
         (["--engine", "petrol"], "--engine is embedded or ray; got 'petrol'"),
@@ -36,6 +37,11 @@ def test_what_is_wrong_is_said_before_anything_starts(arguments, message):
     result = run("serve", *arguments)
     assert result.exit_code == 2
     assert message in result.stderr
+
+
+def test_a_request_takes_any_free_port_or_one_that_exists():
+    with pytest.raises(ValueError, match="a port is 0 .any that is free. to 65535; got 70000"):
+        ServeRequest(port=70000)
 
 
 def test_a_server_has_its_own_models():

@@ -1,6 +1,7 @@
 """Calibration: the search on a made-up landscape, and one on tiny models down to the saved
 operating point."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -103,7 +104,8 @@ def test_a_latency_that_is_jumped_over_is_refused():
 
 def test_a_latency_that_buys_nothing_is_pointed_out():
     chosen, less = Point({1: 0.5}, 4.0, 20.0), Point({1: 0.2}, 3.0, 21.0)
-    assert "note: AL 3.00 gave BLEU 21.00" in str(Calibration("al-4", 4.0, chosen, (chosen, less)))
+    said = "note: AL 3.000 tokens, BLEU 21.00 is less late and better; ask for less latency"
+    assert said in str(Calibration("al-4", 4.0, chosen, (chosen, less)))
     assert "note" not in str(Calibration("al-4", 4.0, less, (chosen, less)))
 
 
@@ -204,6 +206,10 @@ def test_the_command_says_what_is_wrong(folder):
     assert outcome.exit_code == 2
     assert "got target_al=50.0. Name one in between" in outcome.output
     outcome = run(folder, "--model", str(folder))
+    assert "holds neither a set" in outcome.output
+    (folder / "checkpoint").mkdir()
+    (folder / "checkpoint" / "config.json").write_text("{}")
+    outcome = run(folder, "--model", str(folder / "checkpoint"))
     assert "is not a saved set: it has no adaptive_config.json" in outcome.output
 
 
@@ -219,6 +225,26 @@ def test_the_command_keeps_what_it_found(folder):
     name = f"al-{float(lowest):g}"
     assert f"{name}: AL " in outcome.output
     assert name in read_set_config(folder / "set")["latencies"]
+
+
+def test_the_set_in_the_package_is_copied_not_changed(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("hf_simultaneous.sets.BUILTIN", folder / "set")
+    before = (folder / "set" / "adaptive_config.json").read_bytes()
+    for named in ([], ["--model", str(folder / "set")]):
+        assert "the set in the package stays as it is; give --output" in run(folder, *named).stderr
+    out = ["--output", str(tmp_path / "mine"), "--al", "2", "--limit", "4", "--budget", "3"]
+    low = run(folder, *out[:2], "--al", "50", *out[4:]).output.split("AL goes from ")[1].split()[0]
+    outcome = run(folder, *out, "--al", low, "--name", "mine")
+    assert outcome.exit_code == 0, outcome.output
+    assert (folder / "set" / "adaptive_config.json").read_bytes() == before
+    assert AdaptiveWaitKGenerator.from_pretrained(tmp_path / "mine", latency="mine").latencies
+    # Each decoding is told, and how many there may be.
+    counts = re.findall(r"(\d+) of at most (\d+): AL \S+ tokens, BLEU \S+\n", outcome.stderr)
+    assert [int(count) for count, _ in counts] == list(range(1, len(counts) + 1))
+    assert len(counts) >= 3
+    assert {int(most) % 3 for _, most in counts} == {0}
+    assert run(folder, *out, "--al", low).exit_code == 2, "it is a set by now"
+    assert "of at most" not in run(folder, "--model", str(tmp_path / "mine"), "--quiet").stderr
 
 
 def test_other_entries_of_the_config_stay(folder):

@@ -239,8 +239,15 @@ def test_a_result_says_how_sentences_end_and_who_writes_their_tails(generator):
     assert text_decoding(own, timed=0) == Decoding(
         timed=0, tail_beams=3, tail=(1, 2), early_stop=False
     )
+    assert Decoding().signature(own) == "ends:early|tail:beam3,1+2", "the set's own"
+    assert Decoding(tail_beams=1).signature(own) == "ends:early|tail:greedy,1+2"
+    assert Decoding(tail=None).signature(own) == "ends:early|tail:beam3"
+    assert Decoding(beams=4).signature(own) == "ends:early|beam4", "which has no tail"
     result = evaluate(own, SOURCE[:2], REFERENCE[:2], WaitK(1), decoding=QUIET, early_stop=False)
-    assert result.decoding == "ends:read-on|tail:greedy", "the set's own tail is for text"
+    assert result.decoding == "ends:read-on|tail:beam3,1+2"
+    plain = Decoding(timed=0, progress=False, tail_beams=3, tail=(1, 2), early_stop=False)
+    lines = decode_corpus(own, SOURCE[:2], REFERENCE[:2], WaitK(1), plain)
+    assert [one.hypothesis for one in lines] == [one.hypothesis for one in result.lines]
     assert {one.decoding for one in result.lines} == {result.decoding}
     assert all(text.endswith(f"|{result.decoding}") for text in result.scores.signatures.values())
     assert score([line()]).signatures["al"].endswith(__version__), "an older log does not say"

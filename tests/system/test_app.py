@@ -122,6 +122,15 @@ def test_an_example_plays_on_arrival_and_typing_ends_it(visit):
     assert read(page) == "Das Haus"
 
 
+def test_a_sentence_with_its_full_stop_needs_no_space(visit):
+    page = visit()
+    page.type("#source textarea", "Das kleine Haus.")
+    assert until(lambda: read(page) == "Das kleine Haus.")
+    assert until(lambda: scored(page) == 3), "it is over"
+    page.type("#source textarea", " Und das ")
+    assert until(lambda: read(page) == "Das kleine Haus. Und das"), "it goes on"
+
+
 def test_every_change_of_the_box_is_heard(visit):
     """Paste, Backspace, cut, undo, dictation and composition press no key that writes a letter."""
     page = visit()

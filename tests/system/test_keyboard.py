@@ -98,7 +98,7 @@ def shows(start):
 
 
 def test_words_are_translated_while_somebody_types(terminal):
-    terminal.until(shows(READY))
+    terminal.until(shows(f"Type away: {READY}"))
     assert "loading" in terminal.output
     assert not shows("loading")(terminal.screen()), "that line is taken back"
     terminal.type("Das Hax")
@@ -117,7 +117,7 @@ def test_words_are_translated_while_somebody_types(terminal):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_the_terminal_is_given_back_when_it_is_interrupted(terminal, number, code):
-    terminal.until(shows(READY))
+    terminal.until(shows(f"Type away: {READY}"))
     terminal.type("Das Haus ")
     terminal.until(shows("  READ  Das Haus"))
     terminal.process.send_signal(number)

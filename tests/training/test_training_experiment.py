@@ -87,7 +87,7 @@ def test_each_setting_is_decoded_once_and_the_rest_goes_on(folder, capsys, monke
         json.loads(line)["hypothesis"] for line in whole.splitlines()
     ]
     assert all(path.stat().st_mtime_ns == before for path, before in others)
-    assert "wait-k 2/2 k=2: BLEU" in capsys.readouterr().out
+    assert "2/4 wait-k k=2: BLEU" in capsys.readouterr().out
     assert "Encoder: causal" in (folder / "out" / "report" / "README.md").read_text()
 
 
