@@ -7,6 +7,8 @@ import random
 import time
 from typing import Any
 
+import torch
+
 from benchmarks.speakers import JITTER, SENTENCES, words
 from hf_simultaneous import AdaptiveWaitKGenerator, TextSession
 
@@ -44,6 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="alone", description=__doc__)
     parser.add_argument("plan", type=json.loads)
     plan: dict[str, Any] = parser.parse_args().plan
+    torch.set_num_threads(1)  # as the server
     generator = AdaptiveWaitKGenerator.from_pretrained()
     found = waits(generator, plan["gap"], plan["warm"], plan["seconds"])
     print(json.dumps({"waits": found, "actions": actions(generator)}))

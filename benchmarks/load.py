@@ -2,12 +2,12 @@
 server with the built-in set, speakers and server in processes of their own.
 
 Prints the figures and the capacity, and writes load.json and a picture. What must hold is written
-in `REQUIRED`, as ratios within one run, so that machines can be compared."""
+in `REQUIRED`, as ratios within one part, so that machines can be compared. `--only` runs some of
+the `PARTS` and keeps what load.json has of the others."""
 
 import argparse
 import json
-import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,16 +17,20 @@ from rich.table import Table
 
 from benchmarks.bench import machine, versions
 from benchmarks.load_picture import draw
-from benchmarks.load_runs import Outcome, ask, percentile, run, served
+from benchmarks.load_runs import Outcome, ask, busy_cores, percentile, run, served
 from benchmarks.speakers import Heard, Plan
 
 
 OUT = Path(__file__).parent / "out"
 GAP = 0.4
 """Seconds from word to word at 150 words a minute."""
+ROOMY = ("--max-streams", "1024")
 STEPS = (1, 8, 32, 64, 128, 256)
 UTILISATION = 0.7
 """Of a core, when its speakers are counted by its computing time alone."""
+
+PARTS = ("batching", "curve", "flooded", "overloaded", "killed", "ray")
+"""What can be run by itself; `flooded` and `overloaded` need the capacity that `curve` found."""
 
 # name: (what it is, what must hold, at least or at most)
 REQUIRED: dict[str, tuple[str, float, str]] = {
@@ -71,19 +75,28 @@ class Load:
         self.void: set[str] = set()
         """Rows whose times mean nothing, because the speakers were late."""
         self.runs: dict[str, Any] = {}
+        self.parts: dict[str, Any] = {}
+        """How each part was run."""
         self.curve: list[Outcome] = []
         self.capacity = 0
+        self._session: dict[str, Any] = {}
 
-    def everything(self, *, ray: bool) -> None:
-        alone = self._alone()
-        with served("--max-streams", "1024") as server:
-            self._batching(server)
-            self._curve(server, alone)
-            self._flooded(server)
-        self._overloaded()
-        self._killed(alone)
-        if ray:
-            self._on_ray(alone)
+    def restore(self, found: dict[str, Any]) -> None:
+        """Go on from the load.json of an earlier run."""
+        self.rows = {name: row["value"] for name, row in found["rows"].items()}
+        self.void = {name for name, row in found["rows"].items() if row["void"]}
+        self.runs = dict(found["runs"])
+        self.parts = dict(found["parts"])
+        self.curve = [Outcome(**self.runs[name]) for name in self.runs if _is_point(name)]
+        self.capacity = found["capacity"]
+
+    def run(self, parts: Sequence[str]) -> None:
+        """Each part with servers of its own."""
+        for part in PARTS:
+            if part in parts:
+                others = busy_cores()
+                getattr(self, f"_{part}")()
+                self.parts[part] = {**asdict(self._times), "others": others}
 
     def _run(self, name: str, server: Any, plan: Plan) -> tuple[Outcome, list[Heard]]:
         outcome, heard = run(server, plan)
@@ -103,34 +116,42 @@ class Load:
         if any(outcome.void for outcome in of):
             self.void.add(name)
 
-    def _alone(self) -> dict[str, Any]:
-        times = {"gap": GAP, "warm": self._times.warm, "seconds": self._times.seconds}
-        found: dict[str, Any] = ask("alone", times)
-        self.runs["alone"] = {f"p{p}": percentile(found["waits"], p) for p in (50, 95, 99)}
-        return found
+    def _alone(self, seconds: float = 0.0) -> dict[str, Any]:
+        """A `TextSession` in process; its times too, if it is given any."""
+        if not self._session or seconds:
+            warm = min(self._times.warm, seconds)
+            self._session = ask("alone", {"gap": GAP, "warm": warm, "seconds": seconds})
+        return self._session
 
-    def _batching(self, server: Any) -> None:
+    def _batching(self) -> None:
         """Streams that always have a word ready."""
-        for name, start in (("adaptive", {}), ("wait3", {"k": 3})):
-            busy = {}
-            for speakers in (1, 32):
-                plan = self._times.plan(server.stream, speakers, gap=0.0, start=start)
-                busy[speakers], _ = self._run(f"busy {name} {speakers}", server, plan)
-            rates = busy[32].words_per_second, busy[1].words_per_second
+        busy: dict[str, dict[int, Outcome]] = {"adaptive": {}, "wait3": {}}
+        with served(*ROOMY) as server:
+            for name, start in (("adaptive", {}), ("wait3", {"k": 3})):
+                for speakers in (1, 32):
+                    plan = self._times.plan(server.stream, speakers, gap=0.0, start=start)
+                    busy[name][speakers], _ = self._run(f"busy {name} {speakers}", server, plan)
+        for name, found in busy.items():
+            rates = found[32].words_per_second, found[1].words_per_second
             self.rows[f"batching_{name}"] = rates[0] / rates[1]
-            self.rows[f"batching_{name}_cpu"] = busy[1].cpu_per_word / busy[32].cpu_per_word
-            speakers_per_core = UTILISATION * GAP * 1000 / busy[32].cpu_per_word
+            self.rows[f"batching_{name}_cpu"] = found[1].cpu_per_word / found[32].cpu_per_word
+            speakers_per_core = UTILISATION * GAP * 1000 / found[32].cpu_per_word
             self.rows[f"speakers_per_core_{name}"] = speakers_per_core
 
-    def _curve(self, server: Any, alone: dict[str, Any]) -> None:
+    def _curve(self) -> None:
         """More and more speakers, until a word takes longer than the gap; then between."""
-        for speakers in STEPS:
-            outcome = self._point(server, speakers, alone)
-            if speakers > 32 and outcome.p95 > 1000 * GAP:
-                break
-        for _ in range(2):
-            if (between := self._between()) is not None:
-                self._point(server, between, alone)
+        self.curve = []
+        self.runs = {name: run for name, run in self.runs.items() if not _is_point(name)}
+        alone = self._alone(self._times.seconds)
+        self.runs["alone"] = {f"p{p}": percentile(alone["waits"], p) for p in (50, 95, 99)}
+        with served(*ROOMY) as server:
+            for speakers in STEPS:
+                outcome = self._point(server, speakers)
+                if speakers > 32 and outcome.p95 > 1000 * GAP:
+                    break
+            for _ in range(2):
+                if (between := self._between()) is not None:
+                    self._point(server, between)
         good = [point.speakers for point in self.curve if point.p95 <= 1000 * GAP]
         self.capacity = max(good, default=0)
         by = {point.speakers: point for point in self.curve}
@@ -138,12 +159,13 @@ class Load:
         self._keep("p95_over_alone", by[1].p95 / percentile(alone["waits"], 95), by[1])
         self._keep("slowest_stream", by[32].slowest_over_median, by[32])
 
-    def _point(self, server: Any, speakers: int, alone: dict[str, Any]) -> Outcome:
+    def _point(self, server: Any, speakers: int) -> Outcome:
         plan = self._times.plan(server.stream, speakers, keep=speakers == 32)
         outcome, heard = self._run(f"{speakers} speakers", server, plan)
         self.curve.append(outcome)
         if plan.keep:
-            self.rows["equal"] = _share_equal(alone["actions"], _whole_sentences(heard))
+            said = _whole_sentences(heard)
+            self.rows["equal"] = _share_equal(self._alone()["actions"], said)
         return outcome
 
     def _between(self) -> int | None:
@@ -154,12 +176,13 @@ class Load:
             return None
         return (min(bad) + max(good)) // 2
 
-    def _flooded(self, server: Any) -> None:
+    def _flooded(self) -> None:
         """Half the capacity, with and without a stream that sends all it may."""
         speakers = max(1, self.capacity // 2)
-        calm, _ = self._run("calm", server, self._times.plan(server.stream, speakers))
-        plan = self._times.plan(server.stream, speakers, flooders=1)
-        flooded, _ = self._run("beside a flood", server, plan)
+        with served(*ROOMY) as server:
+            calm, _ = self._run("calm", server, self._times.plan(server.stream, speakers))
+            plan = self._times.plan(server.stream, speakers, flooders=1)
+            flooded, _ = self._run("beside a flood", server, plan)
         self._keep("flooded_p95", flooded.p95 / calm.p95, calm, flooded)
 
     def _overloaded(self) -> None:
@@ -173,30 +196,40 @@ class Load:
         if over.refusals_p95 is not None:
             self.rows["refusal_ms"] = over.refusals_p95
 
-    def _killed(self, alone: dict[str, Any]) -> None:
+    def _killed(self) -> None:
         """One of two servers goes, in the middle of a sentence."""
         with served(port=18771) as first, served(port=18772) as second:
             plan = {"urls": [first.url, second.url], "pid": first.process.pid}
-            self._outlive("killed", alone, plan)
+            self._outlive("killed", plan)
 
-    def _on_ray(self, alone: dict[str, Any]) -> None:
-        with served("--max-streams", "1024", "--engine", "ray", port=18773) as server:
-            busy = self._times.plan(server.stream, 32, gap=0.0)
-            full, _ = self._run("ray busy adaptive 32", server, busy)
-            quiet, _ = self._run("ray 8 speakers", server, self._times.plan(server.stream, 8))
-        embedded = self.runs["busy adaptive 32"]
-        self.rows["ray_rate"] = full.words_per_second / embedded["words_per_second"]
-        self.rows["ray_rate_cpu"] = embedded["cpu_per_word"] / full.cpu_per_word
-        here = next(point for point in self.curve if point.speakers == 8)
-        self._keep("ray_added_ms", quiet.p50 - here.p50, here, quiet)
+    def _ray(self) -> None:
+        """The same runs on a replica of Ray Serve and on a server of its own."""
+        found: dict[str, list[Outcome]] = {}
+        for engine, options in (("embedded", ()), ("ray", ("--engine", "ray"))):
+            with served(*ROOMY, *options, port=18773) as server:
+                busy = self._times.plan(server.stream, 32, gap=0.0)
+                calm = self._times.plan(server.stream, 8)
+                found[engine] = [
+                    self._run(f"{engine}, {name}", server, plan)[0]
+                    for name, plan in (("busy 32", busy), ("8 of them", calm))
+                ]
+        (full, few), (ray_full, ray_few) = found["embedded"], found["ray"]
+        self.rows["ray_rate"] = ray_full.words_per_second / full.words_per_second
+        self.rows["ray_rate_cpu"] = full.cpu_per_word / ray_full.cpu_per_word
+        self._keep("ray_added_ms", ray_few.p50 - few.p50, few, ray_few)
         with served("--engine", "ray", "--replicas", "2", port=18774) as server:
             plan = {"urls": [server.url], "pid": server.workers[0].pid}
-            self._outlive("ray_killed", alone, plan)
+            self._outlive("ray_killed", plan)
 
-    def _outlive(self, name: str, alone: dict[str, Any], plan: dict[str, Any]) -> None:
+    def _outlive(self, name: str, plan: dict[str, Any]) -> None:
         found = ask("outlive", {**plan, "speakers": 8, "gap": GAP})
-        self.rows[f"{name}_equal"] = _share_equal(alone["actions"], found["told"])
+        self.rows[f"{name}_equal"] = _share_equal(self._alone()["actions"], found["told"])
         self.rows[f"{name}_pause"] = max(found["pauses"], default=0.0)
+
+
+def _is_point(name: str) -> bool:
+    """Is this run one of the curve?"""
+    return name.endswith(" speakers")
 
 
 def _whole_sentences(heard: list[Heard]) -> Iterator[tuple[str, list[str]]]:
@@ -241,34 +274,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make load", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="eight seconds a run")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each run")
-    parser.add_argument("--no-ray", action="store_true", help="leave Ray Serve out")
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, metavar="PART", help=f"some of {', '.join(PARTS)}"
+    )
     parser.add_argument("--output", type=Path, default=OUT)
     arguments = parser.parse_args()
     console = Console()
     seconds = 8.0 if arguments.quick else arguments.seconds
-    times = Times(warm=min(10.0, seconds / 4), seconds=seconds)
-    others = os.getloadavg()[0]
-    console.print(f"others on this machine before the test: load {others:.1f}", highlight=False)
-    load = Load(times, console)
+    load = Load(Times(warm=min(10.0, seconds / 4), seconds=seconds), console)
+    before = arguments.output / "load.json"
+    if arguments.only and before.exists():
+        load.restore(json.loads(before.read_text()))
     try:
-        load.everything(ray=not arguments.no_ray)
+        load.run(arguments.only or PARTS)
     finally:
         print_table(load.rows, load.void, console)
-        _write(load, arguments.output, times, others)
-    per_core = load.rows["speakers_per_core_adaptive"]
+        _write(load, arguments.output)
     console.print(
-        f"capacity: {load.capacity} speakers of 150 words a minute with p95 ≤ {1000 * GAP:g} ms; "
-        f"by computing time alone {per_core:.0f} a core at {UTILISATION:.0%} load",
+        f"capacity: {load.capacity} speakers of 150 words a minute with p95 ≤ {1000 * GAP:g} ms",
         highlight=False,
     )
+    if "speakers_per_core_adaptive" in load.rows:
+        per_core = load.rows["speakers_per_core_adaptive"]
+        told = f"by computing time alone {per_core:.0f} a core at {UTILISATION:.0%} load"
+        console.print(told, highlight=False)
 
 
-def _write(load: Load, folder: Path, times: Times, others: float) -> None:
+def _write(load: Load, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     found = {
-        "machine": {**machine(), "load_before": others},
+        "machine": machine(),
         "versions": versions(),
-        "times": asdict(times),
+        "parts": load.parts,
         "capacity": load.capacity,
         "rows": {
             name: {
@@ -283,6 +320,7 @@ def _write(load: Load, folder: Path, times: Times, others: float) -> None:
     (folder / "load.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     if load.curve:
         points = sorted(load.curve, key=lambda point: point.speakers)
+        others = load.parts.get("curve", {}).get("others", 0.0)
         draw(points, 1000 * GAP, others, folder / "load.png")
 
 

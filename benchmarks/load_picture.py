@@ -19,14 +19,14 @@ def draw(points: Sequence[Outcome], gap: float, others: float, file: Path) -> No
         style = {"color": COLOURS[place], "marker": MARKERS[place], "linestyle": DASHES[place]}
         axes.plot(speakers, values, label=name, **style)
     axes.axhline(gap, color="0.4", linewidth=1)
-    note = {"color": "0.3", "fontsize": 9, "ha": "right"}
-    axes.text(speakers[-1], gap * 1.05, f"the next word comes ({gap:g} ms)", **note)
+    note = {"color": "0.3", "fontsize": 9}
+    axes.text(speakers[0], gap * 1.05, f"the next word comes ({gap:g} ms)", **note)
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(speakers, [str(count) for count in speakers])
     axes.set_xlabel("speakers of 150 words a minute")
     axes.set_ylabel("word to done, ms")
-    busy = f"; load of other programs {others:.1f}" if others > 0.5 else ""
+    busy = f"; other programs kept {others:.1f} cores busy" if others > 0.2 else ""
     void = "; speakers late" if any(point.void for point in points) else ""
     axes.set_title(f"Built-in set, one process{busy}{void}", fontsize=10)
     axes.legend(frameon=False)

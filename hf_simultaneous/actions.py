@@ -94,7 +94,7 @@ class Prediction:
 
 
 def _dot(here: Any, there: Any) -> float:
-    """The dot product; a tensor makes its own, because a vocabulary is long for Python."""
+    """The dot product; tensors compute their own: a vocabulary is too long for a Python loop."""
     if hasattr(here, "__matmul__"):
         return float(here @ there)
     return sum(float(a) * float(b) for a, b in zip(here, there, strict=True))
@@ -112,8 +112,9 @@ class State:
     context: int = 0
     """The `context` of the last WRITE that named one."""
     read_on: dict[int, int] = field(default_factory=dict)
-    """Where the models wanted to end while the source was open, and READ on instead: target tokens
-    written by then, and the source tokens that every position from there on may see at least."""
+    """Where the models wanted to end while the source was open, and the loop READ on instead: from
+    the number of target tokens written by then to the number of source tokens that every position
+    from there on sees at least."""
 
     def __post_init__(self) -> None:
         check_catchup(self.catchup)
@@ -136,13 +137,13 @@ class Predict(Protocol):
     position see the first s source tokens. `models` names the members to average instead of those
     the generator keeps for that k. Asking twice is free: the answer is kept until the next WRITE.
 
-    Whoever needs more asks for more. `close=True` shows the context with an end mark behind it, as
+    There is more to ask for. `close=True` shows the context with an end mark behind it, as
     if the source ended there. `after=(t, ...)` imagines that these tokens had been written too.
     Both need a context. `attention=layer` brings `Prediction.attention`: that decoder layer's,
     averaged over its heads; layers count from 0, or back from -1.
 
     `besides=((s, close), ...)` names other contexts, each with or without an end mark, that the
-    policy will ask for just so: they are predicted in the same call of the models.
+    policy will ask for in the same way: they are predicted in the same call of the models.
     """
 
     def __call__(

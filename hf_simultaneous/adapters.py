@@ -22,14 +22,14 @@ class Adapter(ABC):
     """What lanes, sources and caches know of a model. They reach it through nothing else."""
 
     causal = False
-    """Does what follows a source token leave its state alone, so that `extend` can go on?"""
+    """Does a source token's state not depend on what follows it, so that `extend` can go on?"""
     positions_per_call = 16384
     """Bounds the memory of encoding prefixes: no call takes more positions, padding included."""
     layers: int
     heads: int
     head_dim: int
     limit: int
-    """Positions there are, for a source and for a target."""
+    """How many positions there are, for a source and for a target alike."""
 
     def __init__(self, model: Any):
         config = model.config
@@ -66,7 +66,7 @@ class Adapter(ABC):
         return Store(self.layers, self.heads, self.head_dim, self.dtype, self.device)
 
     def past(self) -> Store:
-        """Room for those of a causal encoder's layers."""
+        """Room for keys and values of a causal encoder's layers."""
         raise NotImplementedError
 
     @abstractmethod

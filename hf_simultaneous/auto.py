@@ -69,8 +69,8 @@ def hide_custom_pipelines(configuration: ModuleType) -> None:
 
 
 def load_pipeline(pipelines: ModuleType) -> None:
-    """Ours follows transformers' own; where ours came first, it is in the middle of being
-    imported."""
+    """Import our pipeline right after transformers' own; where ours was imported first, it is
+    already on its way, and nothing happens."""
     import_module(".pipelines", __package__)
 
 

@@ -153,7 +153,7 @@ class Window:
 
     @cached_property
     def _room(self) -> Sequence[torch.Tensor] | None:
-        """Where each layer writes, (queries, 2 * heads * dim), if that lies together."""
+        """Where each layer writes, (queries, 2 * heads * dim), if that is one piece of memory."""
         if not isinstance(self._places, slice):
             return None
         return self._store.data[:, self.one, self._places].flatten(2).unbind()
@@ -198,8 +198,9 @@ class Windows(EncoderDecoderCache):
         self.is_updated = _Always()
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """T5 asks it for the one position of a call. Ours has many, and brings their bias along; so
-        far away T5's own is the same for all places, and a softmax does not feel it."""
+        """The position of a call, which T5 makes its bias of. A call of ours has many positions and
+        brings their bias along. For a position as far away as this one T5's own bias is the same
+        for all places, and so changes nothing in a softmax."""
         return 1 << 40
 
 

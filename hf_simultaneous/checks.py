@@ -20,7 +20,7 @@ QUANTIZE = ("int8", "none")
 MAX_JSON = 200_000_000
 """Bytes of a file of JSON; the largest tokenizers have 35 million."""
 MAX_POSITIONS = 10_000
-"""The table of positions is made, not stored, and its making takes long."""
+"""The table of positions is not stored but computed at loading, which takes time."""
 MAX_ENTRY = 1_000
 """Letters of an entry of a vocabulary. `tokenizers` dies of a unigram entry of 300,000."""
 
@@ -61,7 +61,7 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
         )
         json.dumps(found, ensure_ascii=False).encode()  # refuses half a surrogate pair
         if not isinstance(found, dict):
-            raise TypeError(f"it holds no entries, but {type(found).__name__}")
+            raise TypeError(f"it must be an object with entries, not {type(found).__name__}")
     except (ValueError, TypeError, RecursionError, OSError) as error:
         raise ValueError(f"{path} is not {what}: {type(error).__name__}: {error}") from error
     return found
@@ -87,7 +87,7 @@ def check_config(path: Path, saved: Mapping[str, Any]) -> None:
 
 
 def check_settings(path: Path, config: Any) -> None:
-    """Refuse a configuration of which no model can be made."""
+    """Refuse a configuration that no model can be made from."""
     stacks = [f"{part}_{name}" for part in ("encoder", "decoder") for name in _SIZES_OF_A_STACK]
     for name in (*_SIZES, *stacks):
         if not is_at_least_one(getattr(config, name)):
@@ -171,7 +171,7 @@ def weight_shapes(files: Iterable[Path]) -> dict[str, tuple[int, ...]]:
 
 
 def check_sizes(path: Path, config: Any, shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Refuse a configuration that asks for another model than the weights are of."""
+    """Refuse a configuration that asks for other sizes than the weights have."""
     shared = config.share_encoder_decoder_embeddings
     for part in ("encoder", "decoder"):
         start = f"model.{part}.layers."

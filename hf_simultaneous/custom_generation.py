@@ -23,7 +23,8 @@ def generate(
     `model` came from.
 
     The set is loaded once and stays on the model; a model that came from no set serves every k
-    alone. A trusted set has this for its `generate`, hence the last two names."""
+    alone. `custom_generate` and `trust_remote_code` are not used: transformers passes them on when
+    it calls the copy of this function that lies in a set."""
     source = next((given for given in (*positional, input_ids, inputs) if given is not None), None)
     if source is None:
         raise ValueError("give the source sentence as input_ids")

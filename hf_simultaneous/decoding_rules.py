@@ -6,6 +6,7 @@ nor policies."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -66,20 +67,24 @@ def tail_members(tail: Any, have: Sequence[K]) -> Models | None:
 
 
 class NoLoops(LogitsProcessor):
-    """A guard for text that people read: a phrase does not stand more than three times in a row.
+    """A guard for text that people read: no phrase is written more than three times in a row.
 
-    Short ones may a little more often, eight tokens together: numbers and rules are written so."""
+    Phrases of one or two tokens may be repeated until they fill eight tokens, because numbers and
+    ruled lines are written like that."""
 
     LONGEST = 12
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         scores = scores.clone()
         for index, row in enumerate(input_ids.tolist()):
-            scores[index, list(self._forbidden(row))] = -torch.inf
+            scores[index, list(self.forbidden(row))] = -torch.inf
         return scores
 
-    def _forbidden(self, written: list[int]) -> Iterator[int]:
-        for size in range(1, self.LONGEST + 1):
+    def forbidden(self, written: list[int]) -> Iterator[int]:
+        """What must not come next, after a prompt's first token and what was written behind it."""
+        for size in range(1, min(self.LONGEST, len(written) - 2) + 1):
+            if written[-1] != written[-1 - size]:
+                continue  # nothing of this size is repeated
             often = max(3, 8 // size)
             end = written[1:][-(often + 1) * size + 1 :]
             if len(end) == (often + 1) * size - 1 and end[size:] == end[:-size]:
@@ -111,7 +116,10 @@ class DecodingRules:
     def choose(self, distributions: torch.Tensor, states: Sequence[State]) -> list[Prediction]:
         """The top token of each distribution after the processors, with its probability before
         them."""
-        scores = self.scores(distributions, states) if self.processors else distributions
+        if self._only_guarded:  # the logarithm would change no order
+            scores = self._guarded(distributions, states)
+        else:
+            scores = self.scores(distributions, states)
         tokens = scores.argmax(-1)
         probabilities = distributions.gather(-1, tokens[:, None])[:, 0]
         return [
@@ -123,11 +131,31 @@ class DecodingRules:
 
     def scores(self, distributions: torch.Tensor, states: Sequence[State]) -> torch.Tensor:
         """The logarithms of the distributions, after the processors."""
-        if not self.processors:
-            return distributions.log()
+        if self._only_guarded:
+            return self._guarded(distributions.log(), states)
         return torch.stack(
             [self._processed(row, state) for row, state in zip(distributions, states, strict=True)]
         )
+
+    @cached_property
+    def _only_guarded(self) -> bool:
+        """Is there no processor but our own, which need not see row by row what it forbids?"""
+        return all(type(processor) is NoLoops for processor in self.processors)
+
+    def _guarded(self, scores: torch.Tensor, states: Sequence[State]) -> torch.Tensor:
+        """The scores without what is forbidden; most often nothing is, and nothing is copied."""
+        places = [
+            (row, token)
+            for row, state in enumerate(states)
+            for guard in self.processors
+            for token in guard.forbidden([*self.prompt, *state.target])
+        ]
+        if not places:
+            return scores
+        rows, tokens = zip(*places, strict=True)
+        scores = scores.clone()
+        scores[list(rows), list(tokens)] = -torch.inf
+        return scores
 
     def _processed(self, distribution: torch.Tensor, state: State) -> torch.Tensor:
         return self.processors(self._ids(state, distribution.device), distribution.log()[None])[0]
@@ -136,7 +164,7 @@ class DecodingRules:
         return torch.tensor([[*self.prompt, *state.target]], device=device)
 
     def reads_on(self, token: int, state: State) -> bool:
-        """Is this an end that comes before the source's, and not let?"""
+        """Is this an end before the source has ended, where that is not allowed?"""
         return not self.early_stop and not state.source_ended and token in self.eos
 
     def over(self, state: State, prediction: Prediction | None) -> bool:

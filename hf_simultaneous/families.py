@@ -27,8 +27,8 @@ _ATTENTIONS = ("sdpa", "eager")
 
 
 def register_family(model_type: str, adapter: type[Adapter]) -> None:
-    """Have models whose `config.model_type` is this served by a subclass of `Adapter`, or of one
-    that is nearly right (`BartLike`, `T5Like`)."""
+    """From now on serve models of this `config.model_type` with this adapter: a subclass of
+    `Adapter`, or of one that nearly fits (`BartLike`, `T5Like`)."""
     if not (isinstance(adapter, type) and issubclass(adapter, Adapter)):
         raise ValueError(f"an adapter is a subclass of Adapter; got {adapter!r}")
     _FAMILIES[model_type] = adapter

@@ -52,7 +52,7 @@ def framing_for(
     source_language: str | None = None,
     target_language: str | None = None,
 ) -> Framing:
-    """What the model's own settings, its tokenizer and the languages asked for make of it.
+    """The frame that follows from a model's settings, its tokenizer and the languages asked for.
 
     A tokenizer that marks its source's language is set to `source_language`."""
     check_tokenizer(tokenizer)
@@ -60,7 +60,10 @@ def framing_for(
     asked = source_language is not None or target_language is not None
     if tokenizer is None:
         if asked:
-            raise ValueError("languages are tokens of a tokenizer, and none was given")
+            raise ValueError(
+                "languages are named by tokens of a tokenizer, and there is none; give one, or "
+                "leave out source_language and target_language"
+            )
         return framing
     decoder = spoken_by_decoder(tokenizer)
     if decoder and hasattr(tokenizer, "src_lang"):
@@ -96,7 +99,7 @@ def _prompt(model: Any) -> tuple[int, ...]:
 
 
 def _around(framing: Framing, tokenizer: Any) -> Framing:
-    """With what the tokenizer puts around a text, found by looking."""
+    """The same with what the tokenizer puts around a text, found by tokenising one."""
     whole = tokenizer("a")["input_ids"]
     text = tokenizer("a", add_special_tokens=False)["input_ids"]
     places = [at for at in range(len(whole)) if whole[at : at + len(text)] == text]
@@ -109,7 +112,7 @@ def _around(framing: Framing, tokenizer: Any) -> Framing:
 def _spoken(
     framing: Framing, model: Any, languages: dict[str, int], target_language: str | None
 ) -> Framing:
-    """With the target language's token where the decoder begins."""
+    """The same with the target language's token where the decoder begins."""
     named = framing.prompt[-1] in languages.values()
     if target_language is None:
         if named:

@@ -16,7 +16,7 @@ from .ensembles import Ensembles
 from .lanes import Lanes, Question
 from .schedule import FULL
 from .sources import Row
-from .tail import Search
+from .tail import Search, advance
 
 
 class LiveSentence:
@@ -64,8 +64,8 @@ class LiveSentence:
         attention: int | None = None,
         besides: Besides = (),
     ) -> Prediction:
-        """What policies call. An answer not known yet leaves the policy; it is called again when it
-        is."""
+        """What policies call. Where the answer is not known yet, an exception leaves the policy,
+        and the policy is called again once it is."""
         if (k is None) == (context is None):
             raise ValueError(
                 f"predict takes a k or a context, one of the two; got k={k}, context={context}"
@@ -113,11 +113,6 @@ class LiveSentence:
         raise TypeError(
             f"a policy returns Read() or Write(token); {self._policy!r} returned {action!r}"
         )
-
-    @property
-    def asking(self) -> list[Row]:
-        """The rows whose next token it asks for: its own, or the beams of its search."""
-        return [self.row] if self.search is None else self.search.rows
 
     def _read(self, action: Read) -> Event | None:
         state, row = self.state, self.row
@@ -184,8 +179,8 @@ class LiveSentence:
         return self._happened(Event(action, action.token, k, probability))
 
     def _tail(self) -> Action:
-        """What the rules have for the tail in the policy's place: other members, or a search, which
-        is begun and asked about by leaving as a policy leaves that lacks an answer."""
+        """The action where the rules, not the policy, say who writes the tail: other members, or a
+        search, which begins here. What is not known yet is asked for as `predict` does it."""
         question = self._tail_question()
         if question is None:  # a policy that asks nobody
             return self._policy(self.state, self.predict)
@@ -305,11 +300,14 @@ class Loop:
         return not (self._ready or self._asked)
 
     def step(self) -> list[tuple[LiveSentence, Event]]:
-        """Answer one group of questions together, then let whoever can act do so until it asks or
-        waits."""
+        """Answer one group of questions together, then let whoever can act do so."""
         self._steps += 1
         if self._asked:
             self._answer(self._next_group())
+        return self.act()
+
+    def act(self) -> list[tuple[LiveSentence, Event]]:
+        """Let whoever needs no answer act until it asks or waits."""
         events: list[tuple[LiveSentence, Event]] = []
         for sentence in list(self._ready):
             del self._ready[sentence]
@@ -357,26 +355,24 @@ class Loop:
     def _predict(self, group: list[_Asked]) -> None:
         """One call for all of them, with what else their policies will ask; a sentence that
         searches asks for each of its beams."""
-        searching = [asked for asked in group if asked.sentence.search is not None]
         plain = [
             (asked.sentence, question)
             for asked in group
             if asked.sentence.search is None
             for question in (asked.question, *asked.sentence.besides)
         ]
+        searches = [asked.sentence.search for asked in group if asked.sentence.search is not None]
         pairs = [(sentence.row, question) for sentence, question in plain]
-        pairs += [(row, asked.question) for asked in searching for row in asked.sentence.asking]
+        pairs += [(row, search.question) for search in searches for row in search.rows]
         distributions, attention = self.lanes.answer(pairs)
-        states = [sentence.imagined(question.after) for sentence, question in plain]
-        answers = self._rules.choose(distributions[: len(plain)], states) if plain else []
-        for (sentence, question), answer, row in zip(plain, answers, attention, strict=False):
-            sentence.known[question] = replace(answer, attention=row)
-        sizes = [len(asked.sentence.asking) for asked in searching]
-        shares = distributions[len(plain) :].split(sizes) if sizes else ()
-        for asked, share in zip(searching, shares, strict=True):
-            search = asked.sentence.search
-            assert search is not None
-            search.advance(share, self.lanes)
+        if plain:
+            states = [sentence.imagined(question.after) for sentence, question in plain]
+            answers = self._rules.choose(distributions[: len(plain)], states)
+            for (sentence, question), answer, row in zip(plain, answers, attention, strict=False):
+                known = answer if row is None else replace(answer, attention=row)
+                sentence.known[question] = known
+        if searches:
+            advance(searches, distributions[len(plain) :], self._rules, self.lanes)
 
     def _fail(self, sentence: LiveSentence, error: Exception) -> None:
         sentence.error = error

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from .quantization import LARGEST, Int8Linear, int8_linear
+from .quantization import LARGEST, Int8Linear, int8_linear, whole_product
 
 
 T = TypeVar("T")
@@ -94,7 +94,7 @@ def _chooses(model: Any) -> bool:
 def _twin(module: nn.Module) -> nn.Module:
     """The same tree with the same tensors, linear layers exchanged; one that somebody listens to
     stays."""
-    if type(module) is nn.Linear:
+    if type(module) in (nn.Linear, Int8Linear):
         return module if hooked(module) else _Laid(module)
     twin = copy.copy(module)
     twin._modules = {name: child and _twin(child) for name, child in module._modules.items()}
@@ -102,7 +102,7 @@ def _twin(module: nn.Module) -> nn.Module:
 
 
 class _Laid(nn.Module):
-    def __init__(self, linear: nn.Linear):
+    def __init__(self, linear: Any):
         super().__init__()
         self.weight, self.bias = linear.weight, linear.bias
         self.product = product(linear)
@@ -124,8 +124,13 @@ def product(*linears: Any) -> Product:
         return _int8(weight, linears, bias)
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return _own(weight, bias)
-    choice = fastest(weight.shape[1], weight.shape[0], torch.get_num_threads())
-    made = {name: LAYOUTS[name](weight, bias) for name in set(choice)}
+    return _by_rows(weight, lambda name: LAYOUTS[name](weight, bias))
+
+
+def _by_rows(weight: torch.Tensor, make: Callable[[str], Product]) -> Product:
+    """For every number of rows the layout that is best for it."""
+    choice = fastest(weight.shape[1], weight.shape[0], torch.get_num_threads(), weight.dtype)
+    made = {name: make(name) for name in set(choice)}
     if len(made) == 1:
         return made[choice[0]]
     one, few, some, many = (made[name] for name in choice)
@@ -145,9 +150,13 @@ def _int8(weight: torch.Tensor, linears: Any, bias: torch.Tensor | None) -> Prod
     for linear in linears:  # joined, they need not be kept one by one
         linear.weight = weight[start : start + len(linear.weight)]
         start += len(linear.weight)
-    columns = weight.t()
     step = scale / LARGEST
-    return lambda rows: int8_linear(rows, columns, step, bias)
+    multiply = _by_rows(weight, lambda name: WHOLE_LAYOUTS[name](weight))
+    return lambda rows: int8_linear(rows, multiply, step, bias)
+
+
+def _whole_turned(weight: torch.Tensor) -> Product:
+    return lambda rows: torch._int_mm(weight, rows.t()).t().contiguous()
 
 
 def _own(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
@@ -185,6 +194,11 @@ LAYOUTS: dict[str, Callable[[torch.Tensor, torch.Tensor | None], Product]] = {
 }
 if torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
     LAYOUTS["onednn"] = _onednn
+WHOLE_LAYOUTS: dict[str, Callable[[torch.Tensor], Product]] = {
+    "own": whole_product,
+    "turned": _whole_turned,  # where AMX multiplies, torch's own way lays the weights out each time
+}
+"""For products of whole numbers, which are exact: all say the same."""
 FREE = ("own", "turned")
 """Those that need no copy of the weights."""
 
@@ -193,12 +207,12 @@ Choice = tuple[str, str, str, str]
 
 
 @cache
-def fastest(size_in: int, size_out: int, threads: int) -> Choice:
+def fastest(size_in: int, size_out: int, threads: int, dtype: torch.dtype) -> Choice:
     """Tried here, once per process and size; or the one that the environment names."""
     given = os.environ.get(LAYOUT_VARIABLE)
-    if given:
+    if given and dtype != torch.int8:
         return (_named(given),) * 4
-    return _chosen(_tried(size_in, size_out))
+    return _chosen(_tried(size_in, size_out, dtype))
 
 
 def _named(layout: str) -> str:
@@ -227,22 +241,24 @@ def _chosen(times: dict[str, dict[int, float]]) -> Choice:
 
     if any(found == float("inf") for one in times.values() for found in one.values()):
         return ("own",) * 4  # time ran out
-    best = min((of((*FREE, name)) for name in times if name not in FREE), key=cost)
+    copied = [of((*FREE, name)) for name in times if name not in FREE]
+    best = min(copied, key=cost, default=of(FREE))
     return best if cost(best) < WORTH * sum(WEIGHTS) else of(FREE)
 
 
 @torch.inference_mode()
-def _tried(size_in: int, size_out: int) -> dict[str, dict[int, float]]:
+def _tried(size_in: int, size_out: int, dtype: torch.dtype) -> dict[str, dict[int, float]]:
     """Seconds per product, by layout and number of rows: the least of some repeats, in turn;
     infinite where time ran out."""
-    count = max(1, min(16, TRIED_BYTES // (4 * size_in * size_out)))
-    weight = torch.ones(size_out, size_in)
-    bias = torch.zeros(size_out)
+    weight = torch.ones(size_out, size_in, dtype=dtype)
+    count = max(1, min(16, TRIED_BYTES // weight.nbytes))
+    layouts: dict[str, Any] = WHOLE_LAYOUTS if dtype == torch.int8 else LAYOUTS
+    rest = () if dtype == torch.int8 else (torch.zeros(size_out),)
     made = {
-        name: [layout(weight.clone(), bias) for _ in range(count)]
-        for name, layout in LAYOUTS.items()
+        name: [layout(weight.clone(), *rest) for _ in range(count)]
+        for name, layout in layouts.items()
     }
-    inputs = {rows: torch.ones(rows, size_in) for rows in TRIED_ROWS}
+    inputs = {rows: torch.ones(rows, size_in, dtype=dtype) for rows in TRIED_ROWS}
     times = {name: dict.fromkeys(TRIED_ROWS, float("inf")) for name in made}
     # Alone, a thread's own time counts: another load takes nothing from it.
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter

@@ -1,4 +1,4 @@
-"""Items as they arrive, and `None` for every while in which nothing did.
+"""Items as they arrive, and `None` whenever nothing has arrived for a while.
 
 Knows iterators and time; nothing of words."""
 
@@ -14,7 +14,8 @@ _OVER = object()
 
 
 def with_pauses(items: Iterable[T], seconds: float) -> Iterator[T | None]:
-    """The items of an iterator that may block, read in a thread, one when it is asked for."""
+    """The items of an iterator that may block, and `None` after every so many seconds without one.
+    The iterator is read in a thread, and only when an item is asked for."""
     arrived: Queue[tuple[Any, BaseException | None]] = Queue()
     wanted = Semaphore(0)
     left = False

@@ -4,6 +4,7 @@ Weights are scaled once per output channel, what goes in once per row and call, 
 exact in whole numbers: a row's result does not depend on its neighbours. Knows modules, nothing of
 translation; ships inside checkpoints."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +12,10 @@ from torch import nn
 
 
 LARGEST = 127
+_LARGEST = torch.tensor(127.0)  # a number would take two operations
+
+Multiply = Callable[[torch.Tensor], torch.Tensor]
+"""8-bit (rows, in) -> whole numbers (rows, out)"""
 
 
 def quantize_model(model: Any) -> Any:
@@ -33,7 +38,7 @@ def quantize_model(model: Any) -> Any:
 
 
 def check_device(device: Any) -> None:
-    """Refuse a device that has no such product."""
+    """Refuse a device that cannot multiply in 8 bits."""
     kind = torch.device(device).type
     if kind != "cpu":
         raise ValueError(
@@ -84,7 +89,7 @@ class Int8Linear(_Int8):
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         rows = hidden.reshape(-1, hidden.shape[-1])
-        output = int8_linear(rows, self.weight.t(), self.scale / LARGEST, self.bias)
+        output = int8_linear(rows, whole_product(self.weight), self.scale / LARGEST, self.bias)
         return output.view(*hidden.shape[:-1], -1)
 
 
@@ -103,10 +108,18 @@ class Int8Embedding(_Int8):
 
 
 def int8_linear(
-    rows: torch.Tensor, columns: torch.Tensor, step: torch.Tensor, bias: torch.Tensor | None
+    rows: torch.Tensor, multiply: Multiply, step: torch.Tensor, bias: torch.Tensor | None
 ) -> torch.Tensor:
-    """(rows, in) by 8-bit columns (in, out), `step` their scales over 127, (out,): (rows, out)."""
-    largest = rows.abs().amax(-1, True).clamp_min_(1e-30)
-    whole = (rows * largest.reciprocal().mul_(LARGEST)).round_().to(torch.int8)
-    exact = torch._int_mm(whole, columns) * step
+    """(rows, in) by a matrix of 8-bit numbers, `step` their scales over 127, (out,): (rows,
+    out)."""
+    largest = rows.abs().amax(-1, True)
+    # A row of zeros becomes anything, and is multiplied by zero.
+    whole = rows.mul(torch.div(_LARGEST, largest)).round_().char()
+    exact = multiply(whole).mul(step)
     return exact.mul_(largest) if bias is None else torch.addcmul(bias, exact, largest)
+
+
+def whole_product(weight: torch.Tensor) -> Multiply:
+    """The product with 8-bit rows (out, in), exact."""
+    columns = weight.t()
+    return lambda whole: torch._int_mm(whole, columns)

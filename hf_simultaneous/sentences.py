@@ -43,7 +43,7 @@ class SentenceSplitting:
     silence: float | None = None
     """Seconds without text after which the sentence is over; `None` waits for ever."""
     abbreviations: frozenset[str] = ABBREVIATIONS
-    """Words whose full stop ends no sentence: lower case, without that stop."""
+    """Words whose full stop does not end a sentence: in lower case, without that stop."""
     clause_starts: frozenset[str] = CLAUSE_STARTS
     """Words before which a sentence that has grown too long is cut: lower case."""
 

@@ -21,7 +21,7 @@ from .schedule import FULL, K, check_k
 
 
 class Saved(Protocol):
-    """What is saved of a generator, and what it is made of again."""
+    """A generator as saving and loading know it: what is saved, and how one is made from that."""
 
     models: dict[K, Any]
     tokenizer: Any

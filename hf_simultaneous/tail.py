@@ -4,7 +4,9 @@ forced.
 Knows lanes and rules; neither policies nor who asks. It ends where transformers' own beam search
 does (`early_stopping=False`), and so finds the same."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -29,6 +31,23 @@ class _Beam:
     found: Found
 
 
+class _Choice(NamedTuple):
+    """A token that might continue a beam: the score with it, the beam's place, and itself."""
+
+    score: float
+    place: int
+    token: int
+    probability: float
+
+
+class _Step(NamedTuple):
+    """Where a search stands after one more token; nothing has been changed yet."""
+
+    finished: list[Found]
+    going: list[tuple[_Beam, _Beam]]
+    """Open beams, each behind the one it continues."""
+
+
 class Search:
     """One sentence's search. Its beams are rows of their own, which begin as copies of its lane."""
 
@@ -48,45 +67,49 @@ class Search:
         """Whose next tokens are to be predicted."""
         return [beam.row for beam in self._beams]
 
-    def advance(self, distributions: torch.Tensor, lanes: Lanes) -> None:
-        """One token further, given what comes next in each beam."""
-        candidates = self._candidates(distributions)
+    def look(self, tops: Sequence["_Top"]) -> _Step:
+        """One token further, given the best that come next in each beam.
+
+        The best continuations of all beams are looked at, enough of them that a full set of beams
+        goes on even if all the others end here."""
+        choices = [
+            _Choice(beam.found.score + score, place, token, probability)
+            for place, (beam, top) in enumerate(zip(self._beams, tops, strict=True))
+            for score, token, probability in zip(*top, strict=True)
+        ]
+        choices.sort(key=lambda choice: -choice.score)
         size = self._rules.tail.beams
-        ends = [self._rules.over(beam.row.state, None) for _, beam in candidates]
-        for (_, beam), end in list(zip(candidates, ends, strict=True))[:size]:
-            if end:
-                self._finished.append(self._normalised(beam.found))
-        self._finished = sorted(self._finished, key=lambda found: -found.score)[:size]
-        going = [pair for pair, end in zip(candidates, ends, strict=True) if not end][:size]
-        if not going or not self._may_improve(going[0][1].found):
-            self._finish(lanes)
-            return
-        lanes.fork(self.question, self.rows, [(parent.row, beam.row) for parent, beam in going])
-        self._beams = [beam for _, beam in going]
+        finished, going = list(self._finished), []
+        for rank, choice in enumerate(choices[: kept(self._rules)]):
+            beam = self._continued(choice)
+            if not self._rules.over(beam.row.state, None):
+                going.append((self._beams[choice.place], beam))
+            elif rank < size:
+                finished.append(self._normalised(beam.found))
+            if len(going) == size:
+                break
+        return _Step(sorted(finished, key=lambda found: -found.score)[:size], going)
 
-    def _candidates(self, distributions: torch.Tensor) -> list[tuple[_Beam, _Beam]]:
-        """The best continuations of all beams, best first, each with the beam it continues; enough
-        of them that a full set of beams goes on even if all the others end here."""
-        states = [beam.row.state for beam in self._beams]
-        scores = self._rules.scores(distributions, states)
-        totals = scores + scores.new_tensor([beam.found.score for beam in self._beams])[:, None]
-        keep = max(2, 1 + len(self._rules.eos)) * self._rules.tail.beams
-        best, places = totals.flatten().topk(min(keep, totals.numel()))
-        pairs = []
-        for score, place in zip(best.tolist(), places.tolist(), strict=True):
-            index, token = divmod(place, totals.shape[1])
-            parent = self._beams[index]
-            probability = float(distributions[index, token])
-            pairs.append((parent, self._continued(parent, token, probability, score)))
-        return pairs
+    def take(self, step: _Step) -> bool:
+        """Go there. False if the search is over: what is open could not be better any more."""
+        self._finished = step.finished
+        if step.going and self._may_improve(step.going[0][1].found):
+            self._beams = [beam for _, beam in step.going]
+            return True
+        self.best = self._finished[0]
+        return False
 
-    def _continued(self, parent: _Beam, token: int, probability: float, score: float) -> _Beam:
-        old = parent.row.state
-        state = State(old.source, [*old.target, token], True, old.catchup, old.context, old.read_on)
-        found = Found(
-            (*parent.found.tokens, token), (*parent.found.probabilities, probability), score
+    def _continued(self, choice: _Choice) -> _Beam:
+        parent = self._beams[choice.place]
+        old, found = parent.row.state, parent.found
+        target = [*old.target, choice.token]
+        state = State(old.source, target, True, old.catchup, old.context, old.read_on)
+        longer = Found(
+            (*found.tokens, choice.token),
+            (*found.probabilities, choice.probability),
+            choice.score,
         )
-        return _Beam(Row(state, self._origin.source, True, self._origin), found)
+        return _Beam(Row(state, self._origin.source, True, self._origin), longer)
 
     def _normalised(self, found: Found) -> Found:
         score = found.score / len(found.tokens) ** self._rules.tail.length_penalty
@@ -97,12 +120,47 @@ class Search:
         full = len(self._finished) == self._rules.tail.beams
         return not full or self._normalised(best).score > self._finished[-1].score
 
-    def _finish(self, lanes: Lanes) -> None:
-        self.best = self._finished[0]
-        self.release(lanes)
-
     def release(self, lanes: Lanes) -> None:
         """Give back what the beams held."""
         for row in self.rows:
             if row is not self._origin:
                 lanes.release(row)
+
+
+_Top = tuple[list[float], list[int], list[float]]
+"""The best tokens of a distribution: their scores, themselves, their probabilities."""
+
+
+def kept(rules: DecodingRules) -> int:
+    """How many continuations a search looks at."""
+    return max(2, 1 + len(rules.eos)) * rules.tail.beams
+
+
+def advance(
+    searches: Sequence[Search], distributions: torch.Tensor, rules: DecodingRules, lanes: Lanes
+) -> None:
+    """Every search one token further, given what comes next in all of their beams, one after the
+    other. What can be done for all at once is."""
+    tops = _tops(distributions, [row.state for one in searches for row in one.rows], rules)
+    rest = iter(tops)
+    steps = [search.look([next(rest) for _ in search.rows]) for search in searches]
+    forks: dict[Question, tuple[list[Row], list[tuple[Row, Row]]]] = {}
+    for search, step in zip(searches, steps, strict=True):
+        before = search.rows
+        if search.take(step):
+            rows, heirs = forks.setdefault(search.question, ([], []))
+            rows += before
+            heirs += [(parent.row, beam.row) for parent, beam in step.going]
+        else:
+            search.release(lanes)
+    for question, (rows, heirs) in forks.items():
+        lanes.fork(question, rows, heirs)
+
+
+def _tops(
+    distributions: torch.Tensor, states: Sequence[State], rules: DecodingRules
+) -> Iterator[_Top]:
+    scores = rules.scores(distributions, states)
+    best, tokens = scores.topk(min(kept(rules), scores.shape[1]))
+    probabilities = distributions.gather(1, tokens)
+    return zip(best.tolist(), tokens.tolist(), probabilities.tolist(), strict=True)

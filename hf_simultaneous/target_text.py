@@ -35,7 +35,7 @@ class Word:
     """Does a space stand before it? Not before the first of a sentence, nor between Chinese
     characters."""
     unseen: Growth | None = field(default=None, compare=False)
-    """What `grown` had not given of it."""
+    """The part of it that `grown` has not given yet."""
 
 
 class TargetText:

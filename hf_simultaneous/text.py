@@ -164,7 +164,7 @@ class SourceText:
         return self._drain()
 
     def listen(self) -> None:
-        """Silence begins now: the time that the last words took to translate is none."""
+        """Silence begins now: the time it took to translate the last words does not count."""
         self._heard = self._clock()
 
     def poll(self) -> list[Piece]:

@@ -8,7 +8,6 @@ import time
 import warnings
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from .actions import Policy
@@ -161,12 +160,7 @@ class TextSession:
     def __enter__(self) -> "TextSession":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         owes = bool(self._pieces) or self._text.owes or self._source.owes
         if kind is None and owes and not self._session.closed:
             warnings.warn(

@@ -1,5 +1,6 @@
 """What every test shares: no network, one thread, and tiny models that are made once."""
 
+import gc
 import os
 
 import hypothesis
@@ -25,6 +26,13 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("calm")
+
+
+def pytest_collection_finish():
+    """What was imported stays: no collection of garbage need look at it again, and every training
+    asks for one."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item):

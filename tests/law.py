@@ -7,7 +7,7 @@ name listed here that is not in the tree is an offence too."""
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 
@@ -274,8 +274,13 @@ class Tree:
 
 def read(path: Path, package: str) -> list[Import]:
     """The imports of a file that lies in `package`."""
+    return _imports(path.read_text(encoding="utf-8"), package)
+
+
+@cache  # a changed copy of the tree differs in a file or two
+def _imports(text: str, package: str) -> list[Import]:
     reader = Reader(package)
-    reader.visit(ast.parse(path.read_text(encoding="utf-8")))
+    reader.visit(ast.parse(text))
     return reader.found
 
 

@@ -239,11 +239,8 @@ class Oracle:
         self.missing: dict[tuple[Any, ...], None] = {}
 
     def __call__(self, source, target, k, context, models, seen, floors) -> torch.Tensor:
-        read = source if context is None else source[:context]
-        shown = tuple(floors) if k is not None and any(floors) else ()
-        questions = [
-            (key, tuple(read), tuple(target), k, shown) for key in models or self.members(k)
-        ]
+        asked = self._question(source, target, k, context, floors)
+        questions = [(key, *asked) for key in models or self.members(k)]
         new = [question for question in questions if question not in self.known]
         if new:
             self.missing |= dict.fromkeys(new)
@@ -267,6 +264,12 @@ class Oracle:
             self.missing.clear()
         return [results[index] for index in range(len(jobs))]
 
+    def _question(self, source, target, k, context, floors) -> tuple[Any, ...]:
+        """All that an answer hangs on, but for the model."""
+        read = source if context is None else source[:context]
+        shown = tuple(floors) if k is not None and any(floors) else ()
+        return tuple(read), tuple(target), k, shown
+
     @torch.inference_mode()
     def _answer(self, key: K, questions: list[tuple[Any, ...]]) -> None:
         for question in [question for question in questions if question[-1]]:
@@ -280,6 +283,7 @@ class Oracle:
             attention_mask=padded([[1] * len(source) for source in sources]),
             decoder_input_ids=padded([[PAD, *target] for target in targets]),
             wait_k=torch.tensor([k or len(source) for k, source in zip(ks, sources, strict=True)]),
+            use_cache=False,  # which takes longer to make than the answer
         ).logits
         last = torch.tensor([len(target) for target in targets])
         self.known.update(

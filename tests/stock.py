@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     BartConfig,
     BartForConditionalGeneration,
@@ -32,9 +33,11 @@ from transformers import (
 
 from hf_simultaneous.framing import Framing
 from hf_simultaneous.schedule import K, visible
+from tests.reference import Oracle, padded
 
 
 PAD, EOS, VOCABULARY = 1, 2, 24
+NOT_SEEN = -1e30
 BART_LIKE = {
     "marian": (MarianConfig, MarianMTModel),
     "m2m_100": (M2M100Config, M2M100ForConditionalGeneration),
@@ -115,7 +118,7 @@ def _make_talkative(model: Any, rng: random.Random) -> None:
         model.lm_head.weight[pad] = 0  # M2M100 does not count it as a position
 
 
-class Stock:
+class Stock(Oracle):
     """The distributions of `reference.translate`, made by the stock models alone."""
 
     def __init__(
@@ -125,12 +128,11 @@ class Stock:
         framing: Framing,
         catchup: int | None,
     ):
-        self.models, self.members = models, members
+        super().__init__(models, members)
         self.framing, self.catchup = framing, catchup
-        self._known: dict[tuple[Any, ...], torch.Tensor] = {}
         self._encoded: dict[tuple[Any, ...], torch.Tensor] = {}
 
-    def __call__(self, source, target, k, context, models, seen, floors) -> torch.Tensor:
+    def _question(self, source, target, k, context, floors) -> tuple[Any, ...]:
         if k is None:
             shown = [len(source) if context is None else context] * (len(target) + 1)
         else:
@@ -138,43 +140,45 @@ class Stock:
                 max(visible(step, k, len(source), self.catchup), floor)
                 for step, floor in enumerate(floors, start=1)
             ]
-        asked = tuple(source), tuple(target), tuple(shown)
-        keys = models or self.members(k)
-        for key in keys:
-            if (key, asked) not in self._known:
-                self._known[key, asked] = self._predict(key, *asked)
-        return sum(self._known[key, asked] for key in keys) / len(keys)
+        return tuple(source), tuple(target), tuple(shown)
 
     @torch.inference_mode()
-    def _predict(
-        self, key: K, source: Sequence[int], target: Sequence[int], shown: Sequence[int]
-    ) -> torch.Tensor:
-        """One pass, every position shown its own encoding: all of them side by side, and a mask."""
-        model, prompt = self.models[key], self.framing.prompt
-        # What comes before the first target token sees what that sees.
-        shown = [*shown[:1] * (len(prompt) - 1), *shown]
-        sizes = sorted(set(shown))
-        states = {size: self._encode(key, source[:size]) for size in sizes}
-        mask = torch.cat(
-            [
-                torch.where(torch.tensor(shown)[:, None] == size, 0.0, -1e30).expand(
-                    -1, states[size].shape[1]
-                )
-                for size in sizes
-            ],
-            dim=1,
+    def _answer(self, key: K, questions: list[tuple[Any, ...]]) -> None:
+        """Every position is shown its own encoding: all of them side by side, and a mask."""
+        prompt, model = self.framing.prompt, self.models[key]
+        targets = [[*prompt, *target] for _, _, target, _ in questions]
+        views = [self._view(key, source, shown) for _, source, _, shown in questions]
+        masks = torch.full(
+            (len(views), 1, max(map(len, targets)), max(len(states) for states, _ in views)),
+            NOT_SEEN,
+            dtype=model.dtype,
         )
+        for row, (_, mask) in enumerate(views):
+            masks[row, 0, : mask.shape[0], : mask.shape[1]] = mask
         logits = model(
-            encoder_outputs=(torch.cat([states[size] for size in sizes], dim=1),),
-            attention_mask=mask.to(model.dtype)[None, None],
-            decoder_input_ids=torch.tensor([[*prompt, *target]]),
+            encoder_outputs=(pad_sequence([states for states, _ in views], batch_first=True),),
+            attention_mask=masks,
+            decoder_input_ids=padded(targets),
+            use_cache=False,
         ).logits
-        return logits[0, -1].softmax(-1)
+        for row, (question, target) in enumerate(zip(questions, targets, strict=True)):
+            self.known[question] = logits[row, len(target) - 1].softmax(-1)
+
+    def _view(
+        self, key: K, source: Sequence[int], shown: Sequence[int]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The states of every prefix that a position is shown, and who is shown which."""
+        # What comes before the first target token sees what that sees.
+        shown = torch.tensor([*shown[:1] * (len(self.framing.prompt) - 1), *shown])
+        sizes = shown.unique().tolist()
+        states = [self._encode(key, source[:size]) for size in sizes]
+        columns = torch.tensor(sizes).repeat_interleave(torch.tensor(list(map(len, states))))
+        return torch.cat(states), torch.where(shown[:, None] == columns, 0.0, NOT_SEEN)
 
     def _encode(self, key: K, source: Sequence[int]) -> torch.Tensor:
         asked = key, tuple(source)
         if asked not in self._encoded:
             after = self.framing.after if source[-1] == EOS else ()
             framed = torch.tensor([[*self.framing.before, *source, *after]])
-            self._encoded[asked] = self.models[key].get_encoder()(framed).last_hidden_state
+            self._encoded[asked] = self.models[key].get_encoder()(framed).last_hidden_state[0]
         return self._encoded[asked]

@@ -186,7 +186,7 @@ def test_models_without_languages_say_so(folder):
     for languages in (("de", "en"), (None, "en"), ("de", None)):
         with pytest.raises(ValueError, match="has no tokens for languages.*Leave it out"):
             framing_for(model, tokenizer, *languages)
-    with pytest.raises(ValueError, match="tokens of a tokenizer, and none was given"):
+    with pytest.raises(ValueError, match="tokens of a tokenizer, and there is none; give one"):
         framing_for(model, None, "de", "en")
 
 

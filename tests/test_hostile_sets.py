@@ -106,7 +106,7 @@ def test_a_hostile_config_of_a_set(folder, entries, message):
             "inf",
         ),
         (lambda text: ENDLESS, "RecursionError"),
-        (lambda text: "3", "it holds no entries, but int"),
+        (lambda text: "3", "it must be an object with entries, not int"),
     ],
 )
 def test_a_config_of_a_set_that_is_odd_json(folder, harm, message):

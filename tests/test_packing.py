@@ -16,10 +16,12 @@ from hf_simultaneous.packing import (
     LAYOUTS,
     TRIED_ROWS,
     UP_TO,
+    WHOLE_LAYOUTS,
     fastest,
     packed,
     product,
 )
+from hf_simultaneous.quantization import quantize_model
 from tests.tiny import tiny_model
 
 
@@ -64,6 +66,16 @@ def test_layouts_give_the_same_for_any_number_of_rows(name, rows, biased):
 
 
 @pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("name", WHOLE_LAYOUTS)
+def test_products_of_whole_numbers_are_exact(name, rows):
+    torch.manual_seed(rows)
+    weight, whole = (torch.randint(-127, 128, (size, 64)).char() for size in (24, rows))
+    found = WHOLE_LAYOUTS[name](weight)(whole)
+    assert found.is_contiguous()
+    assert torch.equal(found.long(), whole.long() @ weight.long().t())
+
+
+@pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize(
     "choice", [("own",) * 4, ("columns",) * 4, ("own", "turned", "columns", "own")]
 )
@@ -78,18 +90,21 @@ def test_layers_with_one_input_are_one_product(monkeypatch, rows, choice):
 
 
 @pytest.mark.usefixtures("trying")
-def test_the_layout_is_one_of_those_there_are_and_tried_once():
-    first = fastest(40, 24, 1)
-    assert {*first} <= {*LAYOUTS}
+@pytest.mark.parametrize(
+    ("dtype", "layouts"), [(torch.float32, LAYOUTS), (torch.int8, WHOLE_LAYOUTS)]
+)
+def test_the_layout_is_one_of_those_there_are_and_tried_once(dtype, layouts):
+    first = fastest(40, 24, 1, dtype)
+    assert {*first} <= {*layouts}
     tried = fastest.cache_info().misses
-    assert fastest(40, 24, 1) == first
+    assert fastest(40, 24, 1, dtype) == first
     assert fastest.cache_info().misses == tried
 
 
 @pytest.mark.usefixtures("trying")
 def test_where_time_runs_out_it_is_torchs_own(monkeypatch):
     monkeypatch.setattr(packing, "TRIED_SECONDS", 0.0)
-    assert fastest(41, 24, 1) == ("own",) * 4
+    assert fastest(41, 24, 1, torch.float32) == ("own",) * 4
 
 
 def chosen(**times):
@@ -105,13 +120,13 @@ def test_every_number_of_rows_has_its_own_layout():
 
 def test_the_environment_may_name_the_layout(monkeypatch, layout):
     monkeypatch.setattr(packing, "_tried", lambda *_: pytest.fail("there is nothing to try"))
-    assert fastest(42, 24, 1) == (layout,) * 4
+    assert fastest(42, 24, 1, torch.float32) == (layout,) * 4
 
 
 def test_a_layout_that_there_is_not_is_refused(monkeypatch):
     monkeypatch.setenv(LAYOUT_VARIABLE, "diagonal")
     with pytest.raises(ValueError, match="must be one of own, turned, columns.*; got 'diagonal'"):
-        fastest(43, 24, 1)
+        fastest(43, 24, 1, torch.float32)
 
 
 def test_a_copy_must_be_worth_it():
@@ -129,8 +144,9 @@ def test_there_is_never_more_than_one_copy_and_one_row_counts_most():
 
 @pytest.mark.usefixtures("layout")
 @pytest.mark.parametrize("rows", ROWS)
-def test_the_twin_says_what_the_model_says(model, rows):
-    twin = packed(model)
+@pytest.mark.parametrize("quantize", ["none", "int8"])
+def test_the_twin_says_what_the_model_says(model, rows, quantize):
+    twin = packed(quantize_model(model, quantize))
     hidden = torch.randn(rows, 1, model.config.d_model)
     with torch.inference_mode():
         torch.testing.assert_close(

@@ -18,6 +18,7 @@ from hf_simultaneous.quantization import (
     quantize_model,
     quantized,
     rounded,
+    whole_product,
 )
 from tests.reference import random_set
 from tests.test_lanes import batched, check, live
@@ -30,7 +31,7 @@ IDS = torch.tensor([[5, 9, 14, 20, 7, EOS]])
 
 def product(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     whole, scale = rounded(weight)
-    return int8_linear(rows, whole.t(), scale / LARGEST, bias)
+    return int8_linear(rows, whole_product(whole), scale / LARGEST, bias)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
@@ -50,6 +51,8 @@ def test_products_are_near_and_know_no_neighbours(count, dtype):
 def test_rows_of_zeros_stay_zeros():
     assert not product(torch.zeros(2, 8), torch.randn(4, 8), None).any()
     assert not product(torch.randn(2, 8), torch.zeros(4, 8), None).any()
+    bias = torch.randn(4)
+    assert torch.equal(product(torch.zeros(2, 8), torch.randn(4, 8), bias), bias.expand(2, 4))
 
 
 def test_a_model_takes_a_quarter_and_tied_weights_stay_tied():

@@ -6,7 +6,6 @@ Checkpoints late in a run lie around the same minimum; their mean lies nearer to
 them. Knows checkpoints and weights; the run may be finished or still going on, and is only read.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,10 +23,10 @@ from hf_simultaneous.sharing.cards import write_card
 
 from .checked import InputError, build
 from .checkpoints import Checkpoints
-from .command import exit_code
+from .command import command_line, exit_code
 from .data import prepare
 from .data_options import DataOptions
-from .disk import writing
+from .disk import require_empty, writing
 from .finish import CHECKPOINTS, FACTS
 from .options import RunConfig, TrainOptions
 from .starting import RUN, make_model, read_run, tokenizer_of
@@ -52,8 +51,7 @@ class Request:
             raise InputError(f"--last must be at least 1; got {self.last}")
         if not (self.run / RUN).is_file():
             raise InputError(f"--run {self.run} is not the folder of a run: it holds no {RUN}")
-        if self.output.exists() and any(self.output.iterdir()):
-            raise InputError(f"--output {self.output} is not empty; give another folder")
+        require_empty(self.output)
 
 
 def mean_of(weights: Iterable[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -101,9 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> Request:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.average", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("average", __doc__)
     parser.add_argument("--run", required=True, type=Path, help="a folder of train_wait_k")
     parser.add_argument("--output", required=True, type=Path, help="a new folder for the mean")
     parser.add_argument("--last", type=int, default=5, help="how many checkpoints (5)")

@@ -6,7 +6,6 @@ wait-k policy, then of tails under the set's own policy, kept in the set.
 Knows the grid and where it is kept; the top-n of it are chosen by the package.
 """
 
-import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -32,7 +31,7 @@ from hf_simultaneous.schedule import FULL, K
 from hf_simultaneous.sets import policy_name, update_set_config
 
 from .checked import InputError
-from .command import exit_code
+from .command import command_line, exit_code
 from .starting import keep_freed_memory
 
 
@@ -70,9 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> Plan:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.choose_ensembles", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("choose_ensembles", __doc__)
     parser.add_argument("--set", required=True, type=Path, help="a folder with a set of models")
     parser.add_argument(
         "--dev", required=True, nargs="+", type=Path, help="source file, then its references"

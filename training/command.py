@@ -1,7 +1,14 @@
-"""How every command of this folder ends: an exit code, and one line on what the user can mend."""
+"""How every command of this folder begins and ends: its name and what it does in `--help`; an exit
+code, and one line on what the user can mend."""
 
 import sys
+from argparse import ArgumentParser
 from collections.abc import Callable
+
+
+def command_line(name: str, does: str) -> ArgumentParser:
+    """For the options of `python -m training.NAME`; of what it does, the first line is shown."""
+    return ArgumentParser(prog=f"python -m training.{name}", description=does.splitlines()[0])
 
 
 def exit_code(

@@ -1,4 +1,5 @@
-"""Says in one way that a disk is full, before a run and in the middle of one.
+"""Says in one way that a disk is full, before a run and in the middle of one, and that a folder is
+not free.
 
 Knows folders and free bytes, not what is written.
 """
@@ -23,6 +24,12 @@ def require_space(folder: Path, needed: int) -> None:
             f"{needed / 1e6:.0f} MB for "
             "its checkpoints; free some, or give --output on another disk"
         )
+
+
+def require_empty(output: Path) -> None:
+    """Refuse to write among other files."""
+    if output.exists() and any(output.iterdir()):
+        raise InputError(f"--output {output} is not empty; give another folder")
 
 
 @contextmanager

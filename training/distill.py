@@ -9,7 +9,6 @@ work. What is written stays: the same command goes on after it. Knows which line
 they were made with (`OUTPUT.json`); the decoding is `evaluation`'s.
 """
 
-import argparse
 import json
 import os
 import sys
@@ -28,7 +27,7 @@ from hf_simultaneous.evaluation.processes import this_process
 from hf_simultaneous.version import __version__
 
 from .checked import InputError
-from .command import exit_code
+from .command import command_line, exit_code
 from .corpora import read_lines
 from .starting import keep_freed_memory
 
@@ -94,9 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> Request:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.distill", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("distill", __doc__)
     parser.add_argument("--set", required=True, help="a set or a model, folder or name on the hub")
     parser.add_argument("--source", required=True, type=Path, help="one sentence a line")
     parser.add_argument("--output", required=True, type=Path, help="one translation a line")

@@ -6,13 +6,12 @@ A corpus of single sentences has few of them, and they are what a newcomer types
 are this project's own. Knows words; nothing of tokens or training.
 """
 
-import argparse
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from .command import exit_code
+from .command import command_line, exit_code
 from .everyday_words import (
     CITIES,
     COUNTRIES,
@@ -25,6 +24,7 @@ from .everyday_words import (
     PHRASES,
     PLACES,
     SURNAMES,
+    SYLLABLES,
     TEMPLATES,
     TENS,
     WHEN,
@@ -44,16 +44,16 @@ def pairs(count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
             yield phrases[(index // 3) % len(phrases)]
         else:
             german, english = rng.choice(templates)
-            slots = _slots(rng)
+            found = slots(rng)
             yield (
-                german.format_map({slot: pair[0] for slot, pair in slots.items()}),
-                english.format_map({slot: pair[1] for slot, pair in slots.items()}),
+                german.format_map({slot: pair[0] for slot, pair in found.items()}),
+                english.format_map({slot: pair[1] for slot, pair in found.items()}),
             )
 
 
-def write_pairs(output: Path, count: int) -> None:
+def write_pairs(output: Path, given: Iterable[tuple[str, str]]) -> None:
     """Two aligned files, `output` with `.de` and `.en` after it."""
-    made = list(pairs(count))
+    made = list(given)
     output.parent.mkdir(parents=True, exist_ok=True)
     for side, language in enumerate(("de", "en")):
         lines = "".join(f"{pair[side]}\n" for pair in made)
@@ -62,13 +62,11 @@ def write_pairs(output: Path, count: int) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.everyday", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("everyday", __doc__)
     parser.add_argument("--output", required=True, type=Path, help="writes OUTPUT.de and OUTPUT.en")
     parser.add_argument("--count", type=int, default=6000)
     given = parser.parse_args(arguments)
-    return exit_code(lambda: write_pairs(given.output, given.count))
+    return exit_code(lambda: write_pairs(given.output, pairs(given.count)))
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
@@ -86,18 +84,20 @@ def _both(text: str) -> list[tuple[str, str]]:
     return [(german, english) for german, english in parts]
 
 
-def _slots(rng: random.Random) -> dict[str, tuple[str, str]]:
+def slots(rng: random.Random) -> dict[str, tuple[str, str]]:
     """A German and an English value for every slot of the templates."""
     small = _both(ONES)[2:]
+    clock = rng.randrange(len(small))
     same = {
-        "name": rng.choice(_words(NAMES)),
-        "surname": rng.choice(_words(SURNAMES)),
+        "name": _name(rng, NAMES),
+        "surname": _name(rng, SURNAMES),
         "phone": " ".join(str(rng.randint(10, 99)) for _ in range(rng.randint(2, 4))),
     }
     ranges = {
         "number": (2, 99),
         "cents": (2, 99),
         "hour": (2, 23),
+        "minute": (10, 59),
         "date": (1, 28),
         "year": (1950, 2026),
         "large": (100, 999),
@@ -109,10 +109,30 @@ def _slots(rng: random.Random) -> dict[str, tuple[str, str]]:
         "month": rng.choice(_both(MONTHS)),
         "day": rng.choice(_both(DAYS)),
         "word": _spelled(rng),
-        "clock": rng.choice(small),
+        "thousands": _thousands(rng),
+        "decimal": _decimal(rng),
+        "clock": small[clock],
+        "after": [*small[1:], ("eins", "one")][clock],
         "small": rng.choice(small[:8]),
         **_deed(rng),
     }
+
+
+def _name(rng: random.Random, known: str) -> str:
+    """One of the known names, or one that nobody has: names are copied, not remembered."""
+    if rng.random() < 0.6:
+        return rng.choice(_words(known))
+    return "".join(rng.choice(_words(SYLLABLES)) for _ in range(rng.randint(2, 3))).capitalize()
+
+
+def _thousands(rng: random.Random) -> tuple[str, str]:
+    number = f"{rng.randint(11, 999) * 10 ** rng.randint(2, 4):,}"
+    return number.replace(",", "."), number
+
+
+def _decimal(rng: random.Random) -> tuple[str, str]:
+    number = f"{rng.randint(0, 99)}.{rng.randint(1, 99)}"
+    return number.replace(".", ","), number
 
 
 def _deed(rng: random.Random) -> dict[str, tuple[str, str]]:

@@ -157,6 +157,10 @@ Schröder Neumann Schwarz Braun Zimmermann Krüger Hartmann Lange Werner Krause 
 Huber Kaiser Fuchs Vogel Keller Berger Frank Winkler Roth Beck Baumann Franke Albrecht Simon
 Ludwig Böhm Winter
 """
+SYLLABLES = """
+ka lo mi ra ste fan ber dor wen kel hal mar vin tor ben ja ro lin sa no eck horn stein mann wald
+bach feld berg hof er ig sch ul tz an el en ri do pas quin thal grü nö bär kö lü zig ow ski
+"""
 CITIES = """
 Berlin:Berlin Hamburg:Hamburg München:Munich Köln:Cologne Frankfurt:Frankfurt Wien:Vienna
 Zürich:Zurich Stuttgart:Stuttgart Leipzig:Leipzig Dresden:Dresden Bremen:Bremen Nürnberg:Nuremberg
@@ -217,6 +221,23 @@ Ich bin {word} Jahre alt.|I'm {word} years old.
 Das kostet {number} Euro.|That costs {number} euros.
 Das kostet {word} Euro.|That costs {word} euros.
 Das macht {number} Euro und {cents} Cent.|That's {number} euros and {cents} cents.
+Das Haus kostet {thousands} Euro.|The house costs {thousands} euros.
+In der Stadt leben {thousands} Menschen.|{thousands} people live in the city.
+{thousands} Menschen haben daran teilgenommen.|{thousands} people took part in it.
+Die Preise sind um {decimal} Prozent gestiegen.|Prices have risen by {decimal} percent.
+Das sind {decimal} Kilometer.|That's {decimal} kilometers.
+Ich habe {large} Euro bezahlt.|I paid {large} euros.
+{number} Prozent der Menschen sind dagegen.|{number} percent of the people are against it.
+Der Zug kommt um {hour}:{minute} Uhr an.|The train arrives at {hour}:{minute}.
+Der Film beginnt um halb {after}.|The movie starts at half past {clock}.
+Es ist halb {after}.|It's half past {clock}.
+Es ist Viertel nach {clock}.|It's a quarter past {clock}.
+Es ist Viertel vor {clock}.|It's a quarter to {clock}.
+{name} {surname} ist gestern in {city} angekommen.|{name} {surname} arrived in {city} yesterday.
+Ich habe mit {name} {surname} gesprochen.|I spoke with {name} {surname}.
+Frau {surname} hat gesagt, dass {name} krank ist.|Ms. {surname} said that {name} is sick.
+Kennst du {name} {surname}?|Do you know {name} {surname}?
+{name} und ich fahren nach {city}.|{name} and I are going to {city}.
 Das macht {word} Cent.|That's {word} cents.
 Es kostet nur {word} Cent.|It only costs {word} cents.
 Es ist {hour} Uhr.|It's {hour} o'clock.

@@ -8,7 +8,6 @@ A page marks what is filled in with comments, `<!-- runs/x/experiment: findings 
 -->`: the folder of an experiment, relative to where the command is run, and a part. Knows parts;
 numbers come from the package."""
 
-import argparse
 import re
 import shutil
 import sys
@@ -39,7 +38,7 @@ from hf_simultaneous.places import is_set
 from hf_simultaneous.sets import policy_name, saved_k
 
 from .checked import InputError
-from .command import exit_code
+from .command import command_line, exit_code
 from .finish import read_facts
 
 
@@ -59,9 +58,7 @@ PAPER = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.results", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("results", __doc__)
     parser.add_argument("page", type=Path, help="a Markdown file with marked parts")
     parser.add_argument(
         "--only", default="", help="only parts of this folder and those below it, as runs/europarl"

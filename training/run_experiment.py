@@ -7,7 +7,6 @@ report.
 Knows the command line and the paper's rules for it; experiments are the package's business, and a
 run that was cut off goes on where it stopped."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from hf_simultaneous.evaluation.report import ADAPTIVE, OFFLINE, fingerprint
 from hf_simultaneous.sets import read_set_config
 
 from .checked import InputError
-from .command import exit_code
+from .command import command_line, exit_code
 from .starting import keep_freed_memory
 
 
@@ -70,9 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> Plan:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.run_experiment", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("run_experiment", __doc__)
     parser.add_argument("--set", required=True, type=Path, help="a folder with a set of models")
     parser.add_argument(
         "--test", required=True, nargs="+", type=Path, help="source file, then its references"

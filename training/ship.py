@@ -6,7 +6,6 @@ card, no code.
 Knows which files a set needs where the package itself is installed; how it was made is in its card.
 """
 
-import argparse
 import json
 import shutil
 import sys
@@ -18,10 +17,10 @@ from hf_simultaneous import AdaptiveWaitKGenerator
 from hf_simultaneous.sets import BUILTIN
 
 from .checked import InputError
-from .command import exit_code
+from .command import command_line, exit_code
 
 
-LIMIT = 16 * 2**20
+LIMIT = 32 * 2**20
 # The code a shared set brings along is the package's own; the facts of a run are in the card,
 # without their paths.
 LEFT_OUT = ("training.json", "dev_grid.json")
@@ -29,9 +28,7 @@ LEFT_OUT = ("training.json", "dev_grid.json")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.ship", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("ship", __doc__)
     parser.add_argument("--set", required=True, type=Path, help="a folder with a set and its card")
     parser.add_argument(
         "--to", type=Path, default=BUILTIN, help="by default the place in the package"

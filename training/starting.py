@@ -134,6 +134,16 @@ def tokenizer_of(init_from: str | None) -> PreTrainedTokenizerBase | None:
         raise _not_loaded(init_from, error) from None
 
 
+def load_trained(name: str) -> tuple[SimultaneousMTModel, PreTrainedTokenizerBase]:
+    """One of our models and its tokeniser, from a folder or the hub, for commands that take
+    `--model`."""
+    try:
+        model = SimultaneousMTModel.from_pretrained(name, dtype=torch.float32)
+        return model, AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise InputError(f"--model {name} cannot be loaded: {error}") from None
+
+
 def make_model(
     config: RunConfig, wait_k: int | None, tokenizer: PreTrainedTokenizerBase, init_from: str | None
 ) -> PreTrainedModel:

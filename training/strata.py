@@ -7,7 +7,6 @@ Knows word alignments and logs; decodes nothing. Each stratum is an experiment o
 below `--output`: `late`, where the last word of the source is needed early in the translation, as
 a German verb often is, and `others`."""
 
-import argparse
 import json
 import re
 import sys
@@ -21,7 +20,7 @@ from hf_simultaneous.evaluation.report import FACTS, load_experiment, log_path, 
 from hf_simultaneous.words import source_words
 
 from .checked import InputError
-from .command import exit_code
+from .command import command_line, exit_code
 
 
 LATE, OTHERS = "late", "others"
@@ -48,9 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> Plan:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.strata", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("strata", __doc__)
     parser.add_argument("--experiment", required=True, type=Path, help="a folder with logs")
     parser.add_argument(
         "--alignments",

@@ -65,7 +65,7 @@ def train_tokenizer(
     learned = _learn_merges(texts, options)
     if not learned["vocab"]:
         raise ValueError("no text to train a tokeniser on: every line given was empty")
-    return _wrap(_with_bytes(learned, options))
+    return wrap(_with_bytes(learned, options))
 
 
 def _learn_merges(texts: Iterable[str], options: TokenizerOptions) -> dict[str, Any]:
@@ -111,7 +111,8 @@ def _splitter(options: TokenizerOptions) -> pre_tokenizers.PreTokenizer:
     return pre_tokenizers.Sequence([spaces, characters])
 
 
-def _wrap(backend: Tokenizer) -> PreTrainedTokenizerFast:
+def wrap(backend: Tokenizer) -> PreTrainedTokenizerFast:
+    """As transformers knows it, with the special tokens of all our tokenisers."""
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         pad_token=PAD,

@@ -12,14 +12,13 @@ sometimes right, and knows when it is likely to be.
     python -m training.toy --output runs/toy    # the dev and test sentences as text files
 """
 
-import argparse
 import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .command import exit_code
+from .command import command_line, exit_code
 
 
 # Gender, German, English.
@@ -101,9 +100,7 @@ def write_splits(folder: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m training.toy", description="Write the toy pair's dev and test sentences."
-    )
+    parser = command_line("toy", "Write the toy pair's dev and test sentences.")
     parser.add_argument("--output", required=True, type=Path, help="folder for the four files")
     given = parser.parse_args(arguments)
     return exit_code(lambda: write_splits(given.output))

@@ -6,7 +6,6 @@ loads.
 Knows which runs there are and what each needs; a run itself is a process of `train_wait_k`, with a
 log of its own."""
 
-import argparse
 import os
 import re
 import shutil
@@ -29,7 +28,7 @@ from hf_simultaneous.sets import member_folder, policy_name
 from hf_simultaneous.sharing.cards import hand_edited, write_card
 
 from .checked import InputError
-from .command import exit_code
+from .command import command_line, exit_code
 from .data import prepare
 from .finish import FACTS, read_facts
 from .options import MULTI, RunConfig, TrainedK, load_config, parse_ks
@@ -143,9 +142,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> Plan:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.train_all", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("train_all", __doc__)
     parser.add_argument("--config", required=True, help="a YAML file, see training/configs")
     parser.add_argument(
         "--output", required=True, type=Path, help="one folder for each model, and the set in 'set'"

@@ -6,7 +6,6 @@ that loads.
 Under `torchrun` or `accelerate launch` the same command trains on several processes. Knows the
 order of things; each thing itself is another module's."""
 
-import argparse
 import logging
 import sys
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ from hf_simultaneous.sharing.hub import check_name
 from .batches import Batches, Draw
 from .checked import InputError
 from .checkpoints import Checkpoints
-from .command import exit_code
+from .command import command_line, exit_code
 from .data import Corpus, prepare
 from .disk import require_space, writing
 from .finish import CHECKPOINTS, Facts, push, read_facts, save_finished
@@ -104,9 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str] | None) -> Run:
-    parser = argparse.ArgumentParser(
-        prog="python -m training.train_wait_k", description=__doc__.splitlines()[0]
-    )
+    parser = command_line("train_wait_k", __doc__)
     parser.add_argument("--config", required=True, help="a YAML file, see training/configs")
     parser.add_argument(
         "--k", required=True, help="a number, 'full' for full sentences, 'multi' for all k at once"

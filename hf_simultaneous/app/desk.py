@@ -56,8 +56,8 @@ GERMAN_ENGLISH = SpokenLanguages("de", "en")
 
 
 def languages_of(generator: "AdaptiveWaitKGenerator") -> SpokenLanguages:
-    """Of models of many languages those that were asked for; of others only those of the set in
-    the package are known."""
+    """The two languages, as far as they are known: of models of many languages those that were
+    asked for, and those of the set in the package."""
     if BUILTIN in Path(generator.model.config.name_or_path, "here").parents:
         return GERMAN_ENGLISH
     return SpokenLanguages(generator.source_language, generator.target_language)

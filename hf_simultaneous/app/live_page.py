@@ -40,7 +40,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nobody asked for a line a request."""
+        """Say nothing: nobody asked for a line for each request."""
 
 
 def live_page(server_url: str, host: str = "127.0.0.1", port: int = 7860) -> ThreadingHTTPServer:

@@ -188,7 +188,7 @@ def compare(request: CompareRequest, quiet: Quiet = False) -> None:
 
 @command()
 def calibrate(
-    source: Annotated[Path, typer.Option(help="Dev set: text file, a sentence a line.")],
+    source: Annotated[Path, typer.Option(help="Dev set: text file, one sentence on each line.")],
     references: References,
     model: Annotated[
         str | None,
@@ -286,8 +286,8 @@ def push(
             help="A set of models, a checkpoint, or a metric module; builtin is the set that ships."
         ),
     ],
-    repo: Annotated[str, typer.Option(help="Where to, as user/name.")],
-    private: Annotated[bool, typer.Option("--private", help="For your eyes only.")] = False,
+    repo: Annotated[str, typer.Option(help="The repository, as user/name.")],
+    private: Annotated[bool, typer.Option("--private", help="Only you can see it.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only list what would be sent.")
     ] = False,
@@ -301,7 +301,7 @@ def push(
         bool, typer.Option("--space", help="And a Space of the same name that shows it.")
     ] = False,
     kind: Annotated[
-        str | None, typer.Option(help="set, checkpoint or metric; else the folder tells.")
+        str | None, typer.Option(help="set, checkpoint or metric; by default the folder tells.")
     ] = None,
 ) -> None:
     """Share it on the hub: weights, tokenizer, code and card; nothing else in the folder is

@@ -29,10 +29,10 @@ SourceLanguage = Annotated[
 TargetLanguage = Annotated[
     str | None, typer.Option("--to", help="Language to translate into, for models of many.")
 ]
-Source = Annotated[Path, typer.Option(help="Text file, a sentence a line.")]
+Source = Annotated[Path, typer.Option(help="Text file, one sentence on each line.")]
 References = Annotated[
     list[Path],
-    typer.Option("--reference", help="Its translations, line by line; again for further ones."),
+    typer.Option("--reference", help="Its translations, line by line; repeat it for more of them."),
 ]
 Limit = Annotated[int | None, typer.Option(help="Only the first sentences.")]
 BatchSize = Annotated[int, typer.Option(help="Sentences decoded together.")]

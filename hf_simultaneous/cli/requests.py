@@ -159,14 +159,15 @@ class TranslateRequest:
     show: Annotated[
         bool, typer.Option("--show", help="Watch both lines, READ and WRITE, grow.")
     ] = False
-    jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="A JSON object a line for every event.")
-    ] = False
+    jsonl: Annotated[bool, typer.Option("--jsonl", help="A line of JSON for every event.")] = False
     pieces: Annotated[
         bool, typer.Option("--pieces", help="With --jsonl: parts of words as they are written too.")
     ] = False
     lines: Annotated[
-        bool, typer.Option("--lines", help="Every line is a sentence; else an empty line ends one.")
+        bool,
+        typer.Option(
+            "--lines", help="Every line is a sentence; without it an empty line ends one."
+        ),
     ] = False
     silence: Annotated[
         float | None, typer.Option(help="Seconds without input after which a sentence is over.")
@@ -287,7 +288,7 @@ class CompareRequest:
         list[str] | None,
         typer.Option(
             "--policy",
-            help="Again for further ones; by default adaptive, wait-k and full. adaptive is the "
+            help="Repeat it for more; by default adaptive, wait-k and full. adaptive is the "
             "set at its operating points; wait-k, test-time-wait-k, wait-if-diff, wait-if-worse, "
             "local-agreement, hold-n, align-att, ps-future, and single, top-3 or all (adaptive, "
             "members averaged so) run over their settings; FILE.py:NAME is one of your own.",

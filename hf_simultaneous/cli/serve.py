@@ -46,7 +46,7 @@ class ServeOptions:
     drain: Annotated[float, typer.Option(help="Seconds for open sentences at the end.")] = 10.0
     token_file: Annotated[
         Path | None,
-        typer.Option(help="Tokens, one a line, of which a client must have one."),
+        typer.Option(help="File of tokens, one on each line; a client must send one of them."),
     ] = None
     origin: Annotated[
         list[str] | None, typer.Option(help="A page that may connect, https://example.org.")
@@ -58,7 +58,7 @@ class ServeOptions:
     ssl_certfile: Annotated[Path | None, typer.Option(help="For TLS.")] = None
     ssl_keyfile: Annotated[Path | None, typer.Option(help="For TLS.")] = None
     forwarded_allow_ips: Annotated[
-        str | None, typer.Option(help="Proxies whose word on the client's address is taken.")
+        str | None, typer.Option(help="Proxies that are believed when they name the client.")
     ] = None
 
     engine: Annotated[str, typer.Option(help="embedded, or ray: replicas on Ray Serve.")] = (

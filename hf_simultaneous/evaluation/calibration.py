@@ -85,7 +85,7 @@ class Calibration:
 
     @property
     def earlier_and_better(self) -> Point | None:
-        """A point that beats the chosen one in both, where the latency asked for buys nothing."""
+        """The best point with less latency than the chosen one and more BLEU, if there is one."""
         points = [
             point
             for point in self.tried

@@ -340,8 +340,8 @@ def _up_to(tokens: list[int], ends: tuple[int, ...], pad: int) -> list[int]:
 def _with_costs(
     corpus: _Corpus, line: LoggedSentence, policy: Policy | None, decoding: Decoding
 ) -> LoggedSentence:
-    """The line with the seconds before each action, decoded live; without, if rounding made live
-    another path."""
+    """The line with the seconds before each action, found by decoding it once more, live; as it was
+    if that, by rounding, took other actions."""
     if decoding.beams > 1:
         start = perf_counter()
         corpus.decode([line.index], policy, decoding)

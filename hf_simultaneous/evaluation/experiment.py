@@ -94,7 +94,7 @@ def run(trial: Trial, tell: Callable[[str], None] = print) -> str:
 
 
 def settings_of(method: str, generator: AdaptiveWaitKGenerator, beams: int = 10) -> list[Setting]:
-    """The settings of a method, for the ks of this set; the paper's, where it is one of its.
+    """The settings of a method, for the ks of this set: those of the paper if the method is in it.
     `adaptive` is the set as it is, at its operating points."""
     if method == "adaptive" and generator.latencies:
         return [

@@ -100,7 +100,7 @@ def read_before_writes(actions: str, source_length: int) -> list[int]:
 
 
 def write_log(path: str | Path, lines: Iterable[LoggedSentence]) -> None:
-    """Write beside and rename: a log that has its name is complete."""
+    """Write a log. It gets its name when it is complete, so a log of that name is never cut."""
     write_text(path, "".join(f"{line.as_json()}\n" for line in lines))
 
 

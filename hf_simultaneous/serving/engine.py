@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from ..decoding_rules import DecodingRules
     from ..generation import AdaptiveWaitKGenerator
     from ..lanes import Lanes
-    from ..loop import LiveSentence, _Asked
+    from ..loop import Event, LiveSentence, _Asked
 
 
 HEARTBEAT = 1.0
 """Seconds after which an engine that has nothing to do shows that it is alive."""
 KEPT_BYTES = 64 << 20
 """Memory of lanes that an engine without open sentences holds on to."""
+WEIGHED_EVERY = 0.1
+"""Seconds: a sum over all that is held is too much for every step."""
 
 PATIENCE = 1
 """Steps that the rest of a sentence may wait for speakers who go on: nearly none, because somebody
@@ -59,7 +61,7 @@ class Engine:
         self._reports: list[tuple[Ticket, Report]] = []
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
-        self.heartbeat = time.monotonic()
+        self.heartbeat = self._weighed = time.monotonic()
         self.nbytes = 0
         self.rows = 0
         self.failure: BaseException | None = None
@@ -109,18 +111,19 @@ class Engine:
 
     def _round(self) -> None:
         self.heartbeat = time.monotonic()
-        if not self._has_work():
+        if not (self._reports or self._has_work()):
             self._wake.wait(self._until_silence(self.heartbeat))
             self._wake.clear()
             self.heartbeat = time.monotonic()
         while self._commands:
             self._commands.popleft()()
         self._end_silences()
-        for ticket, stream in list(self._streams.items()):
-            if stream.has_work and not (stream.sentence and stream.sentence in self._loop):
-                self._guarded(ticket, partial(self._advance, ticket, stream))
-        self._step()
+        for _ in range(2):  # a word that was only read is done, and there is room for another
+            self._advance_all()
+            self._pass_on(self._loop.act())
         self._hand_over()
+        if not self._loop.idle:
+            self._pass_on(self._loop.step())
 
     def _has_work(self) -> bool:
         return bool(self._commands) or any(stream.has_work for stream in self._streams.values())
@@ -135,43 +138,49 @@ class Engine:
             if stream.silent_at is not None and now >= stream.silent_at and not stream.has_work:
                 self._guarded(ticket, stream.fall_silent)
 
+    def _advance_all(self) -> None:
+        for ticket, stream in list(self._streams.items()):
+            if stream.has_work and not (stream.sentence and stream.sentence in self._loop):
+                self._guarded(ticket, partial(self._advance, ticket, stream))
+
     def _advance(self, ticket: Ticket, stream: Stream) -> None:
-        stream.advance(self._loop)
-        self._disown(ticket)
-        if stream.sentence is not None:
-            self._owners[stream.sentence] = ticket
+        before = stream.sentence
+        try:
+            stream.advance(self._loop)
+        finally:
+            if stream.sentence is not before:
+                self._disown(before)
+                if stream.sentence is not None:
+                    self._owners[stream.sentence] = ticket
 
-    def _disown(self, ticket: Ticket) -> None:
-        """Forget a stream's sentences. One that was finished is no longer the stream's own to name,
-        so they are found by the stream."""
-        self._owners = {own: of for own, of in self._owners.items() if of is not ticket}
+    def _disown(self, sentence: "LiveSentence | None") -> None:
+        if sentence is not None:
+            self._owners.pop(sentence, None)
 
-    def _step(self) -> None:
-        if self._loop.idle:
-            return
-        happened = self._loop.step()
+    def _pass_on(self, happened: "list[tuple[LiveSentence, Event]]") -> None:
+        """What happened to sentences is told to their streams."""
         for sentence, event in happened:
             ticket = self._owners.get(sentence)
             if ticket is not None:
                 self._guarded(ticket, partial(self._streams[ticket].take, event))
-        for stream in self._streams.values():
-            stream.tell()
+        for ticket in {self._owners.get(sentence) for sentence, _ in happened} - {None}:
+            self._streams[ticket].tell()
 
     def _hand_over(self) -> None:
-        self._give_back()
-        self.nbytes = self._loop.lanes.nbytes
         self.rows = len(self._owners)
+        if self.heartbeat - self._weighed > WEIGHED_EVERY or not self._has_work():
+            self._weigh()
         if self._reports:
             reports, self._reports = self._reports, []
             self._deliver(reports)
 
-    def _give_back(self) -> None:
+    def _weigh(self) -> None:
         """Stores grow with the streams and do not shrink: where no sentence is open, begin with new
         ones."""
-        if self._loop.lanes.nbytes > KEPT_BYTES and not any(
-            stream.sentence is not None for stream in self._streams.values()
-        ):
+        self._weighed = self.heartbeat
+        if self._loop.lanes.nbytes > KEPT_BYTES and not self._owners:
             self._loop = self._new_loop()
+        self.nbytes = self._loop.lanes.nbytes
 
     def _new_loop(self) -> Loop:
         assert self.generator is not None
@@ -195,7 +204,7 @@ class Engine:
         stream = self._streams.pop(ticket, None)
         if stream is None:
             return
-        self._disown(ticket)
+        self._disown(stream.sentence)
         stream.leave(self._loop)
 
     def _guarded(self, ticket: Ticket, act: Callable[[], None]) -> None:

@@ -110,6 +110,10 @@ class Hub:
         assert generator is not None
         return {
             **self.about,
+            "languages": {
+                "source": generator.source_language,
+                "target": generator.target_language,
+            },
             "latencies": operating_points(generator),
             "policies": list(NAMES),
             "k": sorted(generator.thresholds),

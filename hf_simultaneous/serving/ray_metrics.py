@@ -28,9 +28,6 @@ class _Metric:
         elif amount > 0:
             self._metric.inc(amount, self._tags)
 
-    def dec(self, amount: float = 1.0) -> None:
-        self.set(self._level - amount)
-
     def set(self, value: float) -> None:
         self._level = value
         self._metric.set(value, self._tags)

@@ -134,17 +134,17 @@ class Stream:
         self._busy = bool(self._pieces)
 
     def advance(self, loop: "Loop") -> None:
-        """What was in the loop is done there: report it, and take the next part of a word, or of a
-        message."""
+        """What was in the loop is done there: report it, and put the next part of a word there, if
+        need be of the next message."""
         self._finish_part(loop)
-        part = self._next_part()
-        if part is not None:
-            self._part = part
-            self._begin(part, loop)
-        elif self._busy:
+        self._part = self._next_part()
+        if self._part is None and self._busy:
             self._tell(done=not self._more_of_message())
         if not self._busy and self._messages:
             self._take(self._messages.popleft())
+        self._part = self._part or self._next_part()
+        if self._part is not None:
+            self._begin(self._part, loop)
 
     def take(self, event: "Event") -> None:
         """Something happened to the sentence in the loop."""

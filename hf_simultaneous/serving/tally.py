@@ -34,6 +34,8 @@ class Tally:
         self.bytes_out = 0
         self.open_sentence = False
         """Was something read of a sentence that has not ended?"""
+        self.waiting_words = 0
+        self.waiting_bytes = 0
         self._telemetry = telemetry
         self._log_text = log_text
         self._source: list[str] = []
@@ -54,7 +56,7 @@ class Tally:
     def wait(self, seq: int, words: int, size: int) -> None:
         """A message was handed to the engine."""
         self._waiting[seq] = _Waiting(words, size, time.monotonic())
-        self._telemetry.waiting.inc(words)
+        self._count(words, size)
 
     def settle(self, seq: int) -> None:
         """And is done."""
@@ -62,21 +64,18 @@ class Tally:
         if waiting is not None:
             seconds = time.monotonic() - waiting.since
             self._times.append(seconds)
-            self._telemetry.waiting.dec(waiting.words)
+            self._count(-waiting.words, -waiting.size)
             self._telemetry.word_seconds.observe(seconds)
 
     def give_up(self) -> None:
         """Nothing that waits will be done: reports that are still on their way settle nothing."""
-        self._telemetry.waiting.dec(self.waiting_words)
         self._waiting.clear()
+        self._count(-self.waiting_words, -self.waiting_bytes)
 
-    @property
-    def waiting_words(self) -> int:
-        return sum(waiting.words for waiting in self._waiting.values())
-
-    @property
-    def waiting_bytes(self) -> int:
-        return sum(waiting.size for waiting in self._waiting.values())
+    def _count(self, words: int, size: int) -> None:
+        self.waiting_words += words
+        self.waiting_bytes += size
+        self._telemetry.waiting.inc(words)
 
     @property
     def settled(self) -> bool:

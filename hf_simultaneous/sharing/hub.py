@@ -4,7 +4,6 @@ each repository.
 Knows folders and huggingface_hub, not models; it loads none. What a card says is `cards`' business.
 """
 
-import json
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -56,6 +55,8 @@ class Upload:
     files: Mapping[str, Path | bytes]
     repo_type: str = "model"
     sdk: str | None = None
+    set_config: Mapping[str, Any] | None = None
+    """Of a set: what its `CONFIG_NAME` among the files says."""
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -117,7 +118,7 @@ class PushRequest:
 
 
 def check_name(repo: str) -> None:
-    """Nothing can be shared under a name that is not in full."""
+    """Refuse a repository's name that is not in full, user/name."""
     try:
         validate_repo_id(repo)
     except HFValidationError as error:
@@ -180,16 +181,22 @@ def _send(api: HfApi, upload: Upload, private: bool | None) -> str:
     )
 
 
+def _set_upload(repo: str, files: Mapping[str, Path | bytes], config: Mapping[str, Any]) -> Upload:
+    text = set_config_text(config).encode()
+    return Upload(repo, {**files, CONFIG_NAME: text}, set_config=config)
+
+
 def _pinned(upload: Upload, commits: Mapping[str, str]) -> Upload:
     """A set names its members as they were when it was shared."""
-    config = upload.files.get(CONFIG_NAME)
-    if not isinstance(config, bytes):
+    if upload.set_config is None:
         return upload
-    saved = json.loads(config)
-    for place in saved["members"].values():
-        if place.get("repo") in commits:
-            place["revision"] = commits[place["repo"]]
-    return replace(upload, files={**upload.files, CONFIG_NAME: set_config_text(saved).encode()})
+    members = {
+        name: {**place, "revision": commits[place["repo"]]}
+        if place.get("repo") in commits
+        else place
+        for name, place in upload.set_config["members"].items()
+    }
+    return _set_upload(upload.repo, upload.files, {**upload.set_config, "members": members})
 
 
 def _set(request: PushRequest) -> list[Upload]:
@@ -215,7 +222,7 @@ def _set(request: PushRequest) -> list[Upload]:
             saved["members"][name] = {"repo": there.repo, "revision": UNKNOWN_COMMIT}
         else:
             files |= _checked(member, _pick(member, CHECKPOINT, root, f"{folder}/"), f"{folder}/")
-    return [*uploads, Upload(request.repo, {**files, CONFIG_NAME: set_config_text(saved).encode()})]
+    return [*uploads, _set_upload(request.repo, files, saved)]
 
 
 def _checkpoint(request: PushRequest) -> Upload:

@@ -25,9 +25,10 @@ PATIENCE = 150
 
 
 def free_port():
-    """A port that nobody listens at. Below those that connections get of themselves: one of theirs
-    could be taken by the time it is used."""
-    for port in range(20000 + os.getpid() % 5000, 32000):
+    """A port that nobody listens at. Below those that connections get of themselves, and in a range
+    of this process's own: another's could be taken by the time it is used."""
+    first = 20000 + 20 * (os.getpid() % 600)
+    for port in range(first, first + 20):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
             return port

@@ -166,10 +166,10 @@ def test_a_reader_that_does_not_read_is_closed(server):
     small.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
     small.connect(("127.0.0.1", server.port))
     slow = server.connect(sock=small, max_queue=1, ping_interval=None)
-    slow.start(k=1)
+    slow.start(policy="full")  # which says much and computes little
     good = server.connect()
     good.start(k=1)
-    before = server.metric('streams_total{outcome="slow_reader"}')
+    before, held = server.metric('streams_total{outcome="slow_reader"}'), server.resident()
     deadline = time.monotonic() + PATIENCE
     with contextlib.suppress(OSError, ConnectionClosed):  # closed, and not yet counted
         while server.metric('streams_total{outcome="slow_reader"}') == before:
@@ -178,6 +178,9 @@ def test_a_reader_that_does_not_read_is_closed(server):
             assert good.ask("word", "Haus")
     assert good.ask("word", "Haus")
     good.raw.close()
+    told = '"outcome": "slow_reader", "code": 1008'
+    server.wait_until(lambda: any(told in line for line in server.log))
+    assert server.resident() < held + 32, "what it did not read was not kept for it"
 
 
 def test_nothing_is_left_of_streams_that_went(quiet):

@@ -1,6 +1,8 @@
 """What a server does in states that are hard to come by from outside: while it loads, when its
 engine is gone, when a policy fails. It runs in this process, its engine in a thread."""
 
+import asyncio
+import socket as sockets
 import threading
 import time
 from contextlib import contextmanager
@@ -8,13 +10,14 @@ from contextlib import contextmanager
 import pytest
 from starlette.testclient import TestClient
 
+from hf_simultaneous import AdaptiveWaitKGenerator
 from hf_simultaneous.serving import engine as engines
 from hf_simultaneous.serving import streams
 from hf_simultaneous.serving.access import Access
 from hf_simultaneous.serving.hub import Hub
 from hf_simultaneous.serving.limits import Limits
 from hf_simultaneous.serving.protocol import SUBPROTOCOL
-from hf_simultaneous.serving.server import application
+from hf_simultaneous.serving.server import ServeRequest, _listen, application
 from tests.babble import SENTENCES
 from tests.serving.processes import PATIENCE
 
@@ -192,3 +195,49 @@ def test_calls_are_counted_by_who_was_called(generator):
         with stream(client, k=3) as socket:
             ask(socket, type="text", seq=1, text=SENTENCES[0])
         assert 'hf_simultaneous_call_seconds_count{model="3"}' in client.get("/metrics").text
+
+
+def test_a_sentence_of_a_set_that_keeps_its_path_goes_on_elsewhere(generator):
+    """What a position saw depends on the order of READ and WRITE: the policy finds it again."""
+    models, tokenizer = generator.models, generator.tokenizer
+    path = AdaptiveWaitKGenerator(models, tokenizer, generator.thresholds, "all", history="path")
+    words = SENTENCES[1].split()
+
+    def say(socket, said, first=1):
+        messages = [{"type": "word", "text": word} for word in said] + [{"type": "flush"}]
+        numbered = enumerate(messages[: len(said) + (said[-1] == words[-1])], first)
+        return [event for seq, one in numbered for event in ask(socket, seq=seq, **one)]
+
+    def told(events):
+        return [(one["n"], one["action"], one.get("text"), one.get("tokens")) for one in events]
+
+    with running(lambda: path) as (_, client):
+        with stream(client) as socket:
+            whole = told(say(socket, words))
+        assert [action for _, action, *_ in whole].count("WRITE") > 2
+        for cut in range(1, len(words)):
+            with stream(client) as socket:
+                before = told(say(socket, words[:cut]))
+            tokens = [token for *_, each in before for token in each or ()]
+            replay = {"sentence": 1, "n": len(before), "words": words[:cut], "tokens": tokens}
+            with stream(client, replay=replay) as socket:
+                assert before + told(say(socket, words[cut:])) == whole
+
+
+def test_a_message_does_not_wait_until_the_one_before_is_acknowledged():
+    async def sends_at_once():
+        found = asyncio.get_running_loop().create_future()
+
+        async def come(reader, writer):
+            accepted = writer.get_extra_info("socket")
+            found.set_result(accepted.getsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY))
+            writer.close()
+
+        async with await asyncio.start_server(
+            come, sock=_listen(ServeRequest(port=0))
+        ) as listening:
+            _, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+            writer.close()
+            return await found
+
+    assert asyncio.run(sends_at_once())

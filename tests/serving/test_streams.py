@@ -165,6 +165,8 @@ def test_the_server_tells_of_itself(server):
     assert server.get("/readyz") == (200, "ready")
     info = json.loads(server.get("/v1/info")[1])
     assert info["limits"]["message_bytes"] == 16384
+    assert info["languages"] == {"source": None, "target": None}
+    assert {"wait-k", "adaptive"} <= set(info["policies"])
     assert server.metric("words_total") > 0
     assert server.metric("word_seconds_count") > 0
 

@@ -8,6 +8,7 @@ os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import pytest
 import torch
 import yaml
 
+from tests.training.small import run_training, small_settings
 from training.toy import toy_pairs
-from training.train_wait_k import main
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -45,33 +46,8 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def settings(text: Path) -> dict[str, Any]:
-    """A configuration that trains a few steps a second, as YAML would hold it; tests change what
-    they are about."""
-    files = {
-        split: [str(text / f"{split}.de"), str(text / f"{split}.en")] for split in ("train", "dev")
-    }
-    small = {
-        "d_model": 32,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "encoder_ffn_dim": 32,
-        "decoder_ffn_dim": 32,
-    }
-    heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
-    return {
-        "data": {**files, "cache": str(text / "cache")},
-        "tokenizer": {"vocab_size": 500},
-        "model": {**small, **heads, "dropout": 0.1, "max_position_embeddings": 128},
-        "training": {
-            "max_steps": 12,
-            "learning_rate": 5e-3,
-            "warmup_steps": 4,
-            "batch_tokens": 400,
-            "batches_per_step": 2,
-            "evaluate_every": 5,
-        },
-        "finetune": {"max_steps": 4},
-    }
+    """`small_settings`; tests change what they are about."""
+    return small_settings(text)
 
 
 @pytest.fixture
@@ -85,13 +61,7 @@ def config_file(tmp_path: Path) -> Callable[[dict[str, Any]], str]:
 
 
 @pytest.fixture
-def train(config_file: Callable[[dict[str, Any]], str]) -> Callable[..., int]:
+def train(tmp_path: Path) -> Callable[..., int]:
     """The command, in this process: `train(settings, k, folder, "--max-steps", "3")` gives its exit
     code."""
-
-    def run(values: dict[str, Any], k: int | str, output: Path, *more: str) -> int:
-        return main(
-            ["--config", config_file(values), "--k", str(k), "--output", str(output), *more]
-        )
-
-    return run
+    return partial(run_training, tmp_path)

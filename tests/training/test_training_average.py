@@ -1,6 +1,7 @@
 """The mean of checkpoints: what it is, where it comes from, and what is refused."""
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer
 
 from hf_simultaneous import SimultaneousMTModel
+from tests.training.small import run_training, small_settings
 from training.average import RunningMean, main, mean_of
 from training.checked import InputError
 
@@ -19,12 +21,19 @@ from training.checked import InputError
 Settings = dict[str, Any]
 
 
-@pytest.fixture
-def run(settings: Settings, train: Callable[..., int], tmp_path: Path) -> Path:
-    """A finished run with checkpoints at 2, 4 and 6."""
+@pytest.fixture(scope="module")
+def trained(text: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    settings = small_settings(text)
     settings["training"] |= {"evaluate_every": 2, "keep_checkpoints": 3, "max_steps": 6}
-    assert train(settings, 2, tmp_path / "run") == 0
-    return tmp_path / "run"
+    assert run_training(folder, settings, 2, folder / "run") == 0
+    return folder / "run"
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    """A finished run with checkpoints at 2, 4 and 6, to do with as one likes."""
+    return shutil.copytree(trained, tmp_path / "run")
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:

@@ -1,0 +1,59 @@
+"""Longer clauses by grammar: where the German verb stands, and that both sides say the same."""
+
+import random
+
+import pytest
+
+from training.clauses import clause, main, pairs
+
+
+def test_the_same_seed_gives_the_same_pairs():
+    assert list(pairs(50)) == list(pairs(50))
+    assert list(pairs(50)) != list(pairs(50, seed=2))
+
+
+def test_every_pair_is_a_sentence_with_no_slot_left():
+    for german, english in pairs(3000):
+        assert german[0].isupper()
+        assert english[0].isupper()
+        assert german[-1] == english[-1]
+        assert german[-1] in ".?"
+        for side in (german, english):
+            assert not set("{}|_=;") & set(side)
+            assert "  " not in side
+
+
+def test_the_finite_verb_changes_its_place():
+    for seed in range(300):
+        found = clause(random.Random(seed))
+        assert found.subordinate()[0].endswith(f" {found.last} {found.finite}")
+        assert found.question()[0].startswith(f"{found.finite} {found.subject[0]}")
+        assert found.plain()[0].startswith(f"{found.subject[0]} {found.finite}")
+        assert found.inverted()[0].startswith(f"{found.when[0]} {found.finite}".strip())
+        # German moves words about; English says the same in every statement.
+        assert found.plain()[1] == found.subordinate()[1]
+
+
+def test_negation_is_on_both_sides_or_on_none():
+    def negated(text: str, words: tuple[str, ...]) -> bool:
+        return any(part in f" {text} " for part in words)
+
+    for seed in range(500):
+        german, english = clause(random.Random(seed)).plain()
+        assert negated(german, (" nicht ", " kein ", " keine ", " keinen ")) == negated(
+            english, ("n't ", "won't")
+        )
+
+
+def test_files_are_written_side_by_side(tmp_path):
+    assert main(["--output", str(tmp_path / "made"), "--count", "12"]) == 0
+    sides = [(tmp_path / f"made.{side}").read_text().splitlines() for side in ("de", "en")]
+    assert list(zip(*sides, strict=True)) == list(pairs(12))
+
+
+def test_no_count_below_one(tmp_path, capsys):
+    with pytest.raises(ValueError, match="at least 1"):
+        next(pairs(0))
+    assert main(["--output", str(tmp_path / "made"), "--count", "0"]) == 2
+    assert "--count must be at least 1; got 0" in capsys.readouterr().err
+    assert not (tmp_path / "made.de").exists()

@@ -1,0 +1,52 @@
+"""What of a test set is German."""
+
+import pytest
+
+from training.select import is_german, kept, main
+
+
+GERMAN = [
+    "Das Abkommen soll Prüfungen minimieren, indem es beiden Parteien hilft.",
+    "Wir können Vertrauen erst wieder schaffen, wenn die Bürger das wissen.",
+    "Wo ist der Bahnhof?",
+]
+OTHERS = [
+    "Den energiproduktion som framtidens konsumenter kommer att möta kommer att se annorlunda ut.",
+    "Ik wens met name commissaris alle succes om dat pakket als eenheid te bewaren.",
+    "Cela semble une évidence, mais des obstacles existent pourtant et doivent être levés.",
+    "Este relatório reconhece-o e defende, por isso, uma isenção dos requisitos gerais.",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", GERMAN)
+def test_german_is_german(text):
+    assert is_german(text)
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_its_neighbours_are_not(text):
+    assert not is_german(text)
+
+
+def test_pairs_stay_together_and_in_order():
+    given = [(text, f"translation {number}") for number, text in enumerate(GERMAN + OTHERS)]
+    assert list(kept(given)) == given[:3]
+    assert list(kept(given, max_words=4)) == given[2:3]
+
+
+def test_the_command_says_how_many_are_left(tmp_path, capsys):
+    source, reference = tmp_path / "test.de", tmp_path / "test.en"
+    source.write_text("\n".join(GERMAN + OTHERS[:2]) + "\n", encoding="utf-8")
+    reference.write_text("a\nb\nc\nd\ne\n", encoding="utf-8")
+    options = ["--source", str(source), "--reference", str(reference)]
+    assert main([*options, "--output", str(tmp_path / "kept")]) == 0
+    assert "3 of 5 pairs kept" in capsys.readouterr().out
+    assert (tmp_path / "kept.de").read_text(encoding="utf-8").splitlines() == GERMAN
+    assert (tmp_path / "kept.en").read_text(encoding="utf-8") == "a\nb\nc\n"
+    assert main([*options, "--max-words", "1", "--output", str(tmp_path / "none")]) == 2
+    assert "no sentence" in capsys.readouterr().err
+    reference.write_text("a\n", encoding="utf-8")
+    assert main([*options, "--output", str(tmp_path / "none")]) == 2
+    assert "has 5 lines" in capsys.readouterr().err
+    assert not list(tmp_path.glob("none*"))

@@ -1,0 +1,243 @@
+"""Makes pairs of longer clauses, German and English, by a small grammar.
+
+    python -m training.clauses --output runs/clauses --count 30000
+
+Everyday corpora are short, and a model that saw nothing else loses a clause where somebody says
+more. Here verbs that come last, the circumstances before them, negation, questions, inversion and
+subordinate clauses meet freely. The pairs are this project's own. Knows grammar and `clause_words`;
+nothing of tokens or training.
+"""
+
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .clause_words import (
+    HABEN,
+    LINKS,
+    MODALS,
+    NOT,
+    OPENINGS,
+    REASONS,
+    SEIN,
+    SUBJECTS,
+    VERBS,
+    WHEN,
+    WHERE,
+    WITH,
+)
+from .command import command_line, exit_code
+from .everyday import slots, write_pairs
+
+
+PERSONS = ("1s", "2s", "3s", "1p", "2p", "3p")
+NOTHING = ("", "")
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Clause:
+    """What every order of its words is made of; pairs are German and English."""
+
+    subject: Pair
+    when: Pair
+    finite: str
+    """The German verb that changes its place."""
+    middle: str
+    last: str
+    said: str
+    """English, all that follows the subject; then the same as a question."""
+    asked: str
+
+    def plain(self) -> Pair:
+        """Finite verb second."""
+        german = (self.subject[0], self.finite, self.when[0], self.middle, self.last)
+        return _joined(*german), self._english()
+
+    def inverted(self) -> Pair:
+        """The time first, so that the subject comes after the verb."""
+        german = (self.when[0], self.finite, self.subject[0], self.middle, self.last)
+        return _joined(*german), _joined(self.when[1], self.subject[1], self.said)
+
+    def question(self) -> Pair:
+        """Finite verb first."""
+        german = (self.finite, self.subject[0], self.when[0], self.middle, self.last)
+        return _joined(*german), _joined(self.asked, self.when[1])
+
+    def subordinate(self) -> Pair:
+        """Finite verb last."""
+        german = (self.subject[0], self.when[0], self.middle, self.last, self.finite)
+        return _joined(*german), self._english()
+
+    def _english(self) -> str:
+        return _joined(self.subject[1], self.said, self.when[1])
+
+
+@dataclass(frozen=True)
+class Tense:
+    """A German finite verb; and in English what stands before the verb, and what negates and
+    asks."""
+
+    finite: str
+    said: str
+    auxiliary: str
+    rest: str
+    time: str
+
+
+def pairs(count: int, seed: int = 1) -> Iterator[Pair]:
+    """`count` pairs, the same for the same seed."""
+    if count < 1:
+        raise ValueError(f"--count must be at least 1; got {count}")
+    rng = random.Random(seed)
+    shapes: tuple[Callable[[random.Random], Pair], ...] = (
+        *(_statement, _statement, _statement, _with_reason, _with_reason),
+        *(_opened, _opened, _linked, _question, _purpose),
+    )
+    for _ in range(count):
+        german, english = _filled(rng.choice(shapes)(rng), slots(rng))
+        yield german[0].upper() + german[1:], english[0].upper() + english[1:]
+
+
+def clause(rng: random.Random) -> Clause:
+    """Somebody did something, or does not want to, with somebody, somewhere, some time."""
+    german, english, person = rng.choice(_rows(SUBJECTS))
+    verb, meaning, objects = rng.choice(_rows(VERBS))
+    infinitive, _, participle, auxiliary = (word.replace("_", " ") for word in verb.split())
+    base, past = (word.replace("_", " ") for word in meaning.split())
+    perfect = rng.random() < 0.5
+    tense = _perfect(auxiliary, past, person) if perfect else _modal(rng, person)
+    around = [_maybe(rng, WITH, 0.35), _maybe(rng, WHERE, 0.35 if auxiliary == "haben" else 0.0)]
+    thing = _thing(rng, objects)
+    without = _without(thing[0], goes=auxiliary == "sein")
+    negation = rng.random() < 0.2 and without is not None
+    middle = _joined(*(part[0] for part in around), (without if negation else thing[0]) or "")
+    tail = _joined(thing[1], *(part[1] for part in reversed(around)))
+    helper = NOT[tense.auxiliary] if negation else tense.auxiliary
+    said = tense.said if perfect else _joined(tense.said, base)
+    return Clause(
+        subject=(german, english),
+        when=_when(rng, tense.time),
+        finite=tense.finite,
+        middle=middle,
+        last=participle if perfect else infinitive,
+        said=_joined(helper, tense.rest, base, tail) if negation else _joined(said, tail),
+        asked=_joined(helper, english, tense.rest, base, tail),
+    )
+
+
+def _perfect(auxiliary: str, past: str, person: str) -> Tense:
+    forms = HABEN if auxiliary == "haben" else SEIN
+    return Tense(forms.split()[PERSONS.index(person)], past, "did", "", "past")
+
+
+def _modal(rng: random.Random, person: str) -> Tense:
+    forms, third, others, helper_of_third, helper, rest, time = rng.choice(_rows(MODALS))
+    finite = forms.split()[PERSONS.index(person)]
+    if person == "3s":
+        return Tense(finite, third, helper_of_third, rest, time)
+    return Tense(finite, others, helper, rest, time)
+
+
+def _statement(rng: random.Random) -> Pair:
+    found = clause(rng)
+    return _ended(found.inverted() if found.when[0] and rng.random() < 0.35 else found.plain(), ".")
+
+
+def _with_reason(rng: random.Random) -> Pair:
+    german, english = clause(rng).plain()
+    reason = rng.choice(_rows(REASONS))
+    return f"{german}, {reason[0]}.", f"{english} {reason[1]}."
+
+
+def _opened(rng: random.Random) -> Pair:
+    opening = rng.choice(_rows(OPENINGS))
+    german, english = clause(rng).subordinate()
+    end = "?" if opening[0].split()[0] in ("Weißt", "Können") else "."
+    return f"{opening[0]} {german}{end}", f"{opening[1]} {english}{end}"
+
+
+def _linked(rng: random.Random) -> Pair:
+    link = rng.choice(_rows(LINKS))
+    first, second = clause(rng).plain(), clause(rng).subordinate()
+    return f"{first[0]}, {link[0]} {second[0]}.", f"{first[1]} {link[1]} {second[1]}."
+
+
+def _question(rng: random.Random) -> Pair:
+    return _ended(clause(rng).question(), "?")
+
+
+def _purpose(rng: random.Random) -> Pair:
+    """Somebody went somewhere to do something."""
+    verb, meaning, objects = rng.choice(_rows(VERBS))
+    german, english = clause(rng).plain()
+    infinitive = verb.split()[1].replace("_", " ")
+    thing = _thing(rng, objects)
+    purpose = _joined("um", thing[0], infinitive)
+    base = meaning.split()[0].replace("_", " ")
+    return f"{german}, {purpose}.", f"{english} to {_joined(base, thing[1])}."
+
+
+def _when(rng: random.Random, time: str) -> Pair:
+    if rng.random() < 0.35:
+        return NOTHING
+    fitting = [row for row in _rows(WHEN) if row[2] in (time, "any")]
+    german, english, _ = rng.choice(fitting)
+    return german, english
+
+
+def _maybe(rng: random.Random, text: str, share: float) -> Pair:
+    if rng.random() >= share:
+        return NOTHING
+    german, english = rng.choice(_rows(text))
+    return german, english
+
+
+def _thing(rng: random.Random, objects: str) -> Pair:
+    if not objects:
+        return NOTHING
+    german, english = rng.choice(objects.split(";")).split("=")
+    return german, english
+
+
+def _without(thing: str, *, goes: bool) -> str | None:
+    """The German object, negated; None where that would sound odd."""
+    first = thing.partition(" ")[0]
+    if first in ("ein", "eine", "einen"):
+        return f"k{thing}"
+    if goes or not thing:
+        return _joined("nicht", thing)
+    return f"{thing} nicht" if first in ("der", "die", "das", "den") else None
+
+
+def _filled(pair: Pair, values: dict[str, Pair]) -> Pair:
+    """The slots of both sides, each in its language."""
+    german, english = ({name: value[side] for name, value in values.items()} for side in (0, 1))
+    return pair[0].format_map(german), pair[1].format_map(english)
+
+
+def _rows(text: str) -> list[list[str]]:
+    return [line.split("|") for line in text.strip().replace("\n    ", "").splitlines()]
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+def _ended(pair: Pair, end: str) -> Pair:
+    return f"{pair[0]}{end}", f"{pair[1]}{end}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = command_line("clauses", __doc__)
+    parser.add_argument("--output", required=True, type=Path, help="writes OUTPUT.de and OUTPUT.en")
+    parser.add_argument("--count", type=int, default=30000)
+    given = parser.parse_args(arguments)
+    return exit_code(lambda: write_pairs(given.output, pairs(given.count)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""Keeps the pairs of a test set that an experiment is about: short enough, and German.
+
+    python -m training.select --source test.de --reference test.en --max-words 20 --output test20
+
+Of Europarl's sentences of 2011 one in four is in the speaker's own language, untranslated. German
+is known by its function words, which make up a third of a text. Knows words only."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from .checked import InputError
+from .command import command_line, exit_code
+from .corpora import read_lines
+
+
+# Those left out (in, des, so, ...) are words of a neighbour too.
+GERMAN = """
+aber auch auf aus bei bin bitte damit dann das dass dem denn der die dies diese diesem diesen
+dieser dieses doch dort durch ein eine einem einen einer eines er etwas euch für gegen habe
+haben hat hatte herr hier ich ihm ihn ihnen ihr ihre ihrem ihren ist jetzt kann kein keine
+können mehr mein meine meinen mich mir mit müssen nach nicht nichts noch nun nur oder ohne sehr
+sein seine sich sie sind sollte sondern und uns unser unsere unter viel vielen vom von vor war
+warum weil wenn werden wie wir wird wo wurde zu zum zur zwischen über
+"""
+FUNCTION_WORDS = frozenset(GERMAN.split())
+SHARE = 0.1
+"""Of the words of a German sentence, so many at least are function words."""
+
+
+def is_german(text: str) -> bool:
+    """By its function words: names and headings may be missed."""
+    words = [word.strip(".,;:!?()\"'–-").lower() for word in text.split()]
+    return bool(words) and sum(word in FUNCTION_WORDS for word in words) >= SHARE * len(words)
+
+
+def kept(
+    pairs: Iterable[tuple[str, str]], max_words: int | None = None
+) -> Iterator[tuple[str, str]]:
+    """The pairs whose source is German and has at most so many words, in their order."""
+    for source, target in pairs:
+        if (max_words is None or len(source.split()) <= max_words) and is_german(source):
+            yield source, target
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = command_line("select", __doc__)
+    parser.add_argument("--source", required=True, type=Path, help="German, a sentence a line")
+    parser.add_argument("--reference", required=True, type=Path, help="its translations")
+    parser.add_argument("--max-words", type=int, help="of the German sentence")
+    parser.add_argument("--output", required=True, type=Path, help="writes OUTPUT.de and OUTPUT.en")
+    given = parser.parse_args(arguments)
+    return exit_code(lambda: print(_select(given)))
+
+
+def _select(given: Namespace) -> str:
+    sides = [list(read_lines(file)) for file in (given.source, given.reference)]
+    if len(sides[0]) != len(sides[1]):
+        raise InputError(
+            f"{given.source} has {len(sides[0])} lines and {given.reference} {len(sides[1])}; "
+            f"aligned files have the same number of lines"
+        )
+    found = list(kept(zip(*sides, strict=True), given.max_words))
+    if not found:
+        raise InputError(f"no sentence of {given.source} is German and short enough")
+    given.output.parent.mkdir(parents=True, exist_ok=True)
+    for side, suffix in enumerate((".de", ".en")):
+        text = "".join(f"{pair[side]}\n" for pair in found)
+        Path(f"{given.output}{suffix}").write_text(text, encoding="utf-8")
+    return f"{len(found)} of {len(sides[0])} pairs kept"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
