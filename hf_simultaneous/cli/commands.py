@@ -226,21 +226,21 @@ def calibrate(
     require("eval", "sacrebleu")
     from .evaluate import calibrate_files
 
-    typer.echo(
-        calibrate_files(
-            model,
-            source,
-            references,
-            al,
-            name,
-            limit,
-            budget=budget,
-            lines=lines,
-            output=output,
-            languages=languages,
-            tell=None if quiet else partial(typer.echo, err=True),
-        )
+    found = calibrate_files(
+        model,
+        source,
+        references,
+        al,
+        name,
+        limit,
+        budget=budget,
+        lines=lines,
+        output=output,
+        languages=languages,
+        tell=None if quiet else partial(typer.echo, err=True),
     )
+    kept = f"--model {output or model} --latency {found.name}"
+    typer.echo(f"{found}\nkept: hf-simultaneous translate {kept}")
 
 
 @command()

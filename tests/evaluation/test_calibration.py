@@ -224,6 +224,7 @@ def test_the_command_keeps_what_it_found(folder):
     assert outcome.exit_code == 0, outcome.output
     name = f"al-{float(lowest):g}"
     assert f"{name}: AL " in outcome.output
+    assert outcome.stdout.endswith(f"translate --model {folder / 'set'} --latency {name}\n")
     assert name in read_set_config(folder / "set")["latencies"]
 
 

@@ -90,6 +90,23 @@ def test_a_sentence_in_the_browser_outlives_its_server(start, generator, page):
         assert second.metric('replays_total{diverged="false"}') == 1
 
 
+def test_a_sentence_with_its_full_stop_needs_no_space(start, generator, page):
+    port = free_port()
+    text = "Das kleine Haus."
+    with shown(f"ws://127.0.0.1:{port}") as address:
+        start("--origin", address, port=port)
+        page.set_viewport_size({"width": 390, "height": 480})  # a phone with its keyboard open
+        page.goto(address)
+        page.wait_for_selector("#state[data-state=open]")
+        page.type("#source", text)
+        until(page, TYPED, text)
+        until(page, SAID, alone(generator, text.split())[-1].text)
+        place = page.locator(".said").first.bounding_box()
+        assert place["y"] + place["height"] < 480, "what is written is seen"
+        page.type("#source", " Und das ")
+        until(page, TYPED, f"Und das {text}")
+
+
 def test_the_page_says_why_it_cannot_connect(server, page):
     """Its origin is not on the server's list."""
     with shown(server.url) as address:

@@ -3,7 +3,9 @@ import {SimultaneousClient} from "./simultaneous.js";
 
 const find = (id) => document.getElementById(id);
 const server = document.body.dataset.server;
-let client, told, row;
+const REST = 1000;  // milliseconds without typing after which a full stop ends a sentence
+const STOP = /[.!?。！？]["'”“’»)\]]*$/u;
+let client, told, row, resting;
 
 function begin() {  // anew, with nothing said and nothing shown
   client?.close();
@@ -53,20 +55,18 @@ function show(event) {
   }
 }
 
-function settled(text, over) {  // the last word may still change
-  return over ? text : text.replace(/\S+$/u, "");
-}
-
-function hear(over = false) {
+function hear({over = false, rested = false} = {}) {
+  clearTimeout(resting);
   const text = find("source").value;
   if (!text.startsWith(told)) begin();
-  const final = settled(text, over);
-  client.say(final.slice(told.length));
+  const final = over || rested ? text : text.replace(/\S+$/u, "");  // the last word may still change
+  client.say(final.slice(told.length) + (rested ? " " : ""));
   told = final;
   if (over) client.flush();
+  else if (!rested && STOP.test(text)) resting = setTimeout(() => hear({rested: true}), REST);
 }
 
 find("source").addEventListener("input", () => hear());
-find("end").addEventListener("click", () => hear(true));
+find("end").addEventListener("click", () => hear({over: true}));
 for (const id of ["latency", "token"]) find(id).addEventListener("change", () => { begin(); hear(); });
 begin();
