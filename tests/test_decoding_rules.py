@@ -299,3 +299,16 @@ def test_a_phrase_does_not_go_on_for_ever(written, forbidden):
     guarded = NoLoops()(torch.tensor([[PAD, *written]]), scores)
     assert {token for token in range(6) if guarded[0, token] == -torch.inf} == forbidden
     assert not scores.any(), "what it was given is left alone"
+
+
+def test_our_own_guard_forbids_the_same_for_many_rows_as_for_each():
+    guarded = rules(processors=LogitsProcessorList([NoLoops()]))
+    distributions = DISTRIBUTIONS[[1, 1, 0]]
+    states = [State(target=[4] * 8), State(target=[4] * 7), State()]
+    for_each = [
+        guarded.processors(torch.tensor([[PAD, *state.target]]), row.log()[None])[0]
+        for row, state in zip(distributions, states, strict=True)
+    ]
+    assert torch.equal(guarded.scores(distributions, states), torch.stack(for_each))
+    assert [answer.token for answer in guarded.choose(distributions, states)] == [3, 4, EOS]
+    assert torch.equal(distributions, DISTRIBUTIONS[[1, 1, 0]]), "what it was given is left alone"

@@ -163,8 +163,8 @@ class Engine:
             ticket = self._owners.get(sentence)
             if ticket is not None:
                 self._guarded(ticket, partial(self._streams[ticket].take, event))
-        for ticket in {self._owners.get(sentence) for sentence, _ in happened} - {None}:
-            self._streams[ticket].tell()
+        for sentence in {sentence for sentence, _ in happened} & self._owners.keys():
+            self._streams[self._owners[sentence]].tell()
 
     def _hand_over(self) -> None:
         self.rows = len(self._owners)

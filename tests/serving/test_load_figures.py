@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.load import REQUIRED, holds
 from benchmarks.load_runs import outcome, percentile
-from benchmarks.soak_served import by_minute
+from benchmarks.soak_served import by_minute, steady
 from benchmarks.speakers import SENTENCES, Heard, Plan, words
 
 
@@ -38,7 +38,14 @@ def test_bounds_are_read_from_both_sides():
 
 
 def test_minutes_are_kept_apart():
-    assert by_minute([Heard(waits=[0.1, 0.2], dues=[5.0, 70.0])], 2) == [100.0, 200.0]
+    assert by_minute([Heard(waits=[0.1, 0.2], dues=[5.0, 70.0])], 2) == [[0.1], [0.2]]
+
+
+def test_the_last_minute_is_compared_with_the_second():
+    assert steady("p95", [9.0, 100.0, 300.0, 120.0]) == (
+        "p95, the last minute over the second: 1.20, steady"
+    )
+    assert "NOT steady" in steady("p95", [100.0, 100.0, 121.0])
 
 
 def test_speakers_say_every_sentence_before_they_repeat_one():
