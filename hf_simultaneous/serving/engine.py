@@ -163,7 +163,7 @@ class Engine:
             ticket = self._owners.get(sentence)
             if ticket is not None:
                 self._guarded(ticket, partial(self._streams[ticket].take, event))
-        for ticket in {self._owners.get(sentence) for sentence, _ in happened} - {None}:
+        for ticket in {self._owners[one] for one, _ in happened if one in self._owners}:
             self._streams[ticket].tell()
 
     def _hand_over(self) -> None:
