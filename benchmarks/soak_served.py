@@ -5,6 +5,7 @@ second was; where others use the machine, only the core's time can tell."""
 import argparse
 import threading
 import time
+from collections import Counter
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -24,6 +25,13 @@ def by_minute(heard: list[Heard], minutes: int) -> list[list[float]]:
         for due, wait in zip(one.dues, one.waits, strict=True):
             found[min(minutes - 1, int(due // 60))].append(wait)
     return found
+
+
+def done_by_minute(heard: list[Heard], minutes: int) -> list[int]:
+    """How many words were done in each minute, whenever they were due."""
+    both = [pair for one in heard for pair in zip(one.dues, one.waits, strict=True)]
+    found = Counter(int((due + wait) // 60) for due, wait in both)
+    return [found[minute] for minute in range(minutes)]
 
 
 class Held(NamedTuple):
@@ -63,10 +71,12 @@ def main() -> None:
     waits = by_minute(heard, arguments.minutes)
     used = [now - then for then, now in pairwise([before, *(now.cpu_seconds for now in held)])]
     times = [percentile(one, 95) for one in waits]
-    costs = [1000 * cpu / max(1, len(one)) for cpu, one in zip(used, waits, strict=True)]
-    print(f"{'minute':>6}  {'words':>6}  {'p95 ms':>8}  {'core ms/word':>12}  {'MiB resident':>12}")
-    for minute, (one, p95, cost, now) in enumerate(zip(waits, times, costs, held, strict=True), 1):
-        print(f"{minute:6}  {len(one):6}  {p95:8.1f}  {cost:12.2f}  {now.mebibytes:12.1f}")
+    done = done_by_minute(heard, arguments.minutes)
+    costs = [1000 * cpu / max(1, words) for cpu, words in zip(used, done, strict=True)]
+    print(f"{'minute':>6}  {'done':>6}  {'p95 ms':>8}  {'core ms/word':>12}  {'MiB resident':>12}")
+    rows = zip(done, times, costs, held, strict=True)
+    for minute, (words, p95, cost, now) in enumerate(rows, 1):
+        print(f"{minute:6}  {words:6}  {p95:8.1f}  {cost:12.2f}  {now.mebibytes:12.1f}")
     if arguments.minutes > 2:
         print(steady("p95", times))
         print(steady("computing", costs))

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.load import REQUIRED, holds
 from benchmarks.load_runs import outcome, percentile
-from benchmarks.soak_served import by_minute, steady
+from benchmarks.soak_served import by_minute, done_by_minute, steady
 from benchmarks.speakers import SENTENCES, Heard, Plan, words
 
 
@@ -38,7 +38,9 @@ def test_bounds_are_read_from_both_sides():
 
 
 def test_minutes_are_kept_apart():
-    assert by_minute([Heard(waits=[0.1, 0.2], dues=[5.0, 70.0])], 2) == [[0.1], [0.2]]
+    heard = [Heard(waits=[0.1, 3.0, 0.2], dues=[5.0, 58.0, 70.0])]
+    assert by_minute(heard, 2) == [[0.1, 3.0], [0.2]]
+    assert done_by_minute(heard, 2) == [1, 2]
 
 
 def test_the_last_minute_is_compared_with_the_second():
