@@ -117,8 +117,8 @@ class BartLike(Adapter):
         self.layers = len(self._decoder.layers)
         self.heads = self.config.decoder_attention_heads
         self.head_dim = self.config.d_model // self.heads
-        self._places, self._first_place = _position_table(self._decoder.embed_positions)
-        self.limit = min(self.config.max_position_embeddings, len(self._places) - self._first_place)
+        places, first = _position_table(self._decoder.embed_positions)
+        self.limit = min(self.config.max_position_embeddings, len(places) - first)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> torch.Tensor:
         states: torch.Tensor = self._encoder(**self._padded(sources)).last_hidden_state
@@ -134,7 +134,7 @@ class BartLike(Adapter):
     ) -> torch.Tensor:
         own = for_attention(windows.own.mask, self.config, self.dtype)
         seen = for_attention(windows.source.mask, self.config, self.dtype)
-        hidden = self._embed(tokens, positions)  # (queries, 1, width)
+        hidden = embedded(self._decoder, tokens, positions)  # (queries, 1, width)
         for layer in self._decoder.layers:
             hidden = layer(
                 hidden,
@@ -146,15 +146,6 @@ class BartLike(Adapter):
             )
         norm = getattr(self._decoder, "layer_norm", None)  # where layers begin with theirs
         return (norm(hidden) if norm is not None else hidden)[:, 0]
-
-    def _embed(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        decoder = self._decoder
-        # The others scale inside `embed_tokens`.
-        scale = getattr(decoder, "embed_scale", 1.0)
-        embedded: torch.Tensor = decoder.embed_tokens(tokens) * scale
-        embedded = embedded + self._places[positions + self._first_place]
-        norm = getattr(decoder, "layernorm_embedding", None)
-        return norm(embedded) if norm is not None else embedded
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         logits: torch.Tensor = self._head(hidden)
@@ -174,8 +165,8 @@ class Ours(BartLike):
     """`SimultaneousMTModel`: Marian's layers, and an encoder that can be causal."""
 
     def __init__(self, model: Any):
+        self.causal = model.config.encoder_attention == "causal"
         super().__init__(model)
-        self.causal = self.config.encoder_attention == "causal"
         self.positions_per_call = self._encoder.prefix_positions_per_call
 
     def encode(self, sources: Sequence[Sequence[int]]) -> torch.Tensor:
@@ -196,6 +187,16 @@ class Ours(BartLike):
             past_key_values=past,
         ).last_hidden_state
         return states[:, 0]
+
+
+def embedded(stack: Any, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """What an encoder's or a decoder's first layer takes, for tokens at positions."""
+    # The others scale inside `embed_tokens`.
+    words = stack.embed_tokens(tokens) * getattr(stack, "embed_scale", 1.0)
+    places, first = _position_table(stack.embed_positions)
+    hidden: torch.Tensor = words + places[positions + first]
+    norm = getattr(stack, "layernorm_embedding", None)
+    return hidden if norm is None else norm(hidden)
 
 
 def _position_table(module: Any) -> tuple[torch.Tensor, int]:

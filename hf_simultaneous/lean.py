@@ -1,9 +1,11 @@
-"""Marian's step with nothing around it: the same weights and the same numbers, to rounding.
+"""The step of a BART-like model with nothing around it: the same weights and the same numbers, to
+rounding.
 
 A live step runs a position or two through every layer, and what transformers does around the
 products (modules in modules, caches of any kind, masks) takes longer than they do in small models.
 Here q, k and v are one product, and so are the keys and values of a source token for all layers.
-Serves the decoder's step and a causal encoder's; whole sources go through the model's own encoder.
+Serves the decoder, a causal encoder and one source at a time; padded sources go through the model's
+own encoder.
 Where somebody listens to a module, or asks where it looks, the model's own layers are run."""
 
 from collections.abc import Sequence
@@ -14,38 +16,38 @@ import torch
 from torch import nn
 from torch.nn.modules.module import _has_any_global_hook
 
-from .adapters import BartLike, Ours
+from .adapters import BartLike, Ours, embedded
 from .caches import Window, Windows
-from .packing import hooked, product
+from .packing import Product, hooked, product
 from .quantization import Int8Linear
 
 
 class _Attention:
     """Self-attention, or what attends to the source: then keys and values are not its own."""
 
-    def __init__(self, module: Any, norm: Any, *, source: bool = False):
+    def __init__(self, module: Any, norm: Any, *, source: bool = False, first: bool = False):
         projections = [module.q_proj] if source else [module.q_proj, module.k_proj, module.v_proj]
         self.queries = product(*projections)
         self.out = product(module.out_proj)
-        self.norm = _Norm(norm)
+        self.before, self.after = _norms(norm, first)
         self.scale = module.scaling
         self.source = source
 
     def __call__(
-        self, hidden: torch.Tensor, layer: int, window: Window, mask: torch.Tensor | None
+        self, hidden: torch.Tensor, layer: int, window: Any, mask: torch.Tensor | None
     ) -> torch.Tensor:
-        query = self.queries(hidden)
+        query = self.queries(self.before(hidden))
         if not self.source:
             width = hidden.size(1)
             window.append(layer, query.narrow(1, width, 2 * width))
             query = query.narrow(1, 0, width)
         attend = _each_its_own if window.one is None else _one_sequence
         looked = attend(query, layer, window, mask, self.scale)
-        return self.norm(self.out(looked).add_(hidden))
+        return self.after(self.out(looked).add_(hidden))
 
 
 def _one_sequence(
-    query: torch.Tensor, layer: int, window: Window, mask: torch.Tensor | None, scale: float
+    query: torch.Tensor, layer: int, window: Any, mask: torch.Tensor | None, scale: float
 ) -> torch.Tensor:
     """Rows that look at the same sequence are positions of one attention: (rows, width)."""
     keys, values = window.sequences[layer]
@@ -68,49 +70,65 @@ def _each_its_own(
 
 
 class _FeedForward:
-    def __init__(self, layer: Any):
+    def __init__(self, layer: Any, *, first: bool = False):
         self.widen = product(layer.fc1)
         self.activation = layer.activation_fn.forward
         self.narrow = product(layer.fc2)
-        self.norm = _Norm(layer.final_layer_norm)
+        self.before, self.after = _norms(layer.final_layer_norm, first)
 
     def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
-        return self.norm(self.narrow(self.activation(self.widen(hidden))).add_(hidden))
+        wide = self.activation(self.widen(self.before(hidden)))
+        return self.after(self.narrow(wide).add_(hidden))
 
 
-class _Norm:
-    def __init__(self, norm: nn.LayerNorm):
-        self.arguments = (norm.normalized_shape, norm.weight, norm.bias, norm.eps)
-
-    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
-        return torch.layer_norm(hidden, *self.arguments)
+def _norms(norm: Any, first: bool) -> tuple[Product, Product]:
+    """What is done before and after: some families' layers begin with their norm, some end."""
+    return (_norm(norm), _as_it_is) if first else (_as_it_is, _norm(norm))
 
 
-class _Words:
-    """Embeddings of tokens at positions."""
-
-    def __init__(self, module: Any, places: torch.Tensor):
-        self.words = module.embed_tokens.forward
-        self.scale = module.embed_scale
-        self.places = places
-
-    def __call__(self, tokens: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        places = self.places.index_select(0, positions)
-        return torch.add(places, self.words(tokens), alpha=self.scale)
+def _ends(stack: Any) -> tuple[bool, Product]:
+    """Do its layers begin with their norms, and what is done after the last layer?"""
+    last = getattr(stack, "layer_norm", None)
+    return last is not None, _as_it_is if last is None else _norm(last)
 
 
-class LeanMarian(BartLike):
-    """Marian's decoder."""
+def _norm(norm: Any) -> Product:
+    arguments = (norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+    return lambda hidden: torch.layer_norm(hidden, *arguments)
+
+
+def _as_it_is(hidden: torch.Tensor) -> torch.Tensor:
+    return hidden
+
+
+class _Whole:
+    """What a window is to a step, for a sequence that one call sees as a whole."""
+
+    one = 0
+
+    def __init__(self, heads: int):
+        self._heads = heads
+        self.sequences: dict[int, Sequence[torch.Tensor]] = {}
+
+    def append(self, layer: int, new: torch.Tensor) -> None:
+        stored = new.view(len(new), 2, self._heads, -1)
+        self.sequences[layer] = stored.transpose(0, 2).unbind(1)  # (heads, places, dim) each
+
+
+class LeanBart(BartLike):
+    """The decoder, and the encoder for one source."""
 
     def __init__(self, model: Any):
         super().__init__(model)
         decoder = self._decoder
-        self._words = _Words(decoder, self._places)
+        first, self._last = _ends(decoder)
         self._layers = [
             (
-                _Attention(layer.self_attn, layer.self_attn_layer_norm),
-                _Attention(layer.encoder_attn, layer.encoder_attn_layer_norm, source=True),
-                _FeedForward(layer),
+                _Attention(layer.self_attn, layer.self_attn_layer_norm, first=first),
+                _Attention(
+                    layer.encoder_attn, layer.encoder_attn_layer_norm, source=True, first=first
+                ),
+                _FeedForward(layer, first=first),
             )
             for layer in decoder.layers
         ]
@@ -118,6 +136,35 @@ class LeanMarian(BartLike):
         self._project = product(*(one for look in looks for one in (look.k_proj, look.v_proj)))
         self._listened: Sequence[nn.Module] = looks
         self._say = product(self._head)
+
+    @cached_property
+    def _source_layers(self) -> list[tuple[_Attention, _FeedForward]]:
+        """Laid out when first used: of members that share an encoder, one runs it."""
+        first, _ = _ends(self._encoder)
+        return [
+            (
+                _Attention(layer.self_attn, layer.self_attn_layer_norm, first=first),
+                _FeedForward(layer, first=first),
+            )
+            for layer in self._encoder.layers
+        ]
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> torch.Tensor:
+        if len(sources) > 1:  # they are padded, and masked
+            return super().encode(sources)
+        tokens = torch.tensor(sources[0], device=self.device)
+        past = _Whole(self.config.encoder_attention_heads)
+        states = self._encoded(tokens, torch.arange(len(tokens), device=self.device), past, None)
+        _, last = _ends(self._encoder)
+        return last(states)[None]
+
+    def _encoded(
+        self, tokens: torch.Tensor, positions: torch.Tensor, past: Any, mask: torch.Tensor | None
+    ) -> torch.Tensor:
+        hidden = embedded(self._encoder, tokens, positions)
+        for index, (attend, forward) in enumerate(self._source_layers):
+            hidden = forward(attend(hidden, index, past, mask))
+        return hidden
 
     def projected(self, states: torch.Tensor) -> torch.Tensor:
         return self._project(states).view(len(states), self.layers, 2, -1)
@@ -129,46 +176,33 @@ class LeanMarian(BartLike):
             return super().decode(tokens, positions, windows)
         own, source = windows.own, windows.source
         own_mask, source_mask = own.added_mask(), source.added_mask()
-        hidden = self._words(tokens[:, 0], positions[:, 0])
+        hidden = embedded(self._decoder, tokens[:, 0], positions[:, 0])
         for index, (attend, look, forward) in enumerate(self._layers):
             hidden = attend(hidden, index, own, own_mask)
             hidden = forward(look(hidden, index, source, source_mask))
-        return hidden
+        return self._last(hidden)
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         logits = self._say(hidden)
         return logits if self._bias is None else logits.add_(self._bias)
 
 
-class LeanOurs(Ours, LeanMarian):
+class LeanOurs(Ours, LeanBart):
     """`SimultaneousMTModel`: its causal encoder too."""
 
-    @cached_property
-    def _source_steps(self) -> tuple[_Words, list[tuple[_Attention, _FeedForward]]]:
-        """Laid out when first used: of members that share an encoder, one runs it."""
-        encoder = self._encoder
-        return _Words(encoder, encoder.embed_positions.weight), [
-            (_Attention(layer.self_attn, layer.self_attn_layer_norm), _FeedForward(layer))
-            for layer in encoder.layers
-        ]
-
     def extend(self, tokens: torch.Tensor, positions: torch.Tensor, past: Window) -> torch.Tensor:
-        mask = past.added_mask()
-        words, layers = self._source_steps
-        hidden = words(tokens[:, 0], positions[:, 0])
-        for index, (attend, forward) in enumerate(layers):
-            hidden = forward(attend(hidden, index, past, mask))
-        return hidden
+        return self._encoded(tokens[:, 0], positions[:, 0], past, past.added_mask())
 
 
-_LEAN: dict[type[Any], type[BartLike]] = {BartLike: LeanMarian, Ours: LeanOurs}
+_LEAN: dict[type[Any], type[BartLike]] = {BartLike: LeanBart, Ours: LeanOurs}
+_KNOWN = ("simultaneous-mt", "marian", "m2m_100", "mbart", "bart", "pegasus", "plbart")
 _PRODUCTS = ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2", "lm_head")
 
 
 def lean(family: type[Any], model: Any) -> type[BartLike] | None:
     """The adapter that runs this model lean, if there is one and nobody listens."""
-    known = model.config.model_type in ("marian", "simultaneous-mt") and not model.training
-    # Marian clamps what does not fit into half precision.
+    known = model.config.model_type in _KNOWN and not model.training
+    # They clamp what does not fit into half precision.
     if not known or model.dtype == torch.float16 or _has_any_global_hook():
         return None
     for module in model.modules():

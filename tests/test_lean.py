@@ -2,14 +2,21 @@
 
 import pytest
 import torch
-from transformers import MarianConfig, MarianMTModel
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    M2M100Config,
+    M2M100ForConditionalGeneration,
+    MarianConfig,
+    MarianMTModel,
+)
 
 from hf_simultaneous import packing
 from hf_simultaneous.actions import State
 from hf_simultaneous.adapters import BartLike, Ours
 from hf_simultaneous.families import adapter_for
 from hf_simultaneous.lanes import Lanes, Question
-from hf_simultaneous.lean import LeanMarian, LeanOurs
+from hf_simultaneous.lean import LeanBart, LeanOurs
 from hf_simultaneous.packing import LAYOUTS
 from hf_simultaneous.quantization import quantize_model
 from hf_simultaneous.sources import Row
@@ -19,9 +26,9 @@ from tests.tiny import SIZES, TOKENS, tiny_model
 torch.set_num_threads(1)
 
 
-def marian() -> MarianMTModel:
+def stock(kind, config) -> torch.nn.Module:
     torch.manual_seed(3)
-    return MarianMTModel(MarianConfig(**SIZES, **TOKENS, init_std=0.5)).double().eval()
+    return kind(config(**SIZES, **TOKENS, init_std=0.5)).double().eval()
 
 
 def ours(encoder: str = "causal", **sizes) -> torch.nn.Module:
@@ -33,8 +40,11 @@ MODELS = {
     "prefix": lambda: ours("prefix"),
     "swish": lambda: ours(activation_function="swish", encoder_attention_heads=4),
     "int8": lambda: quantize_model(ours()),
-    "marian": marian,
+    "marian": lambda: stock(MarianMTModel, MarianConfig),
+    "bart": lambda: stock(BartForConditionalGeneration, BartConfig),
+    "m2m_100": lambda: stock(M2M100ForConditionalGeneration, M2M100Config),
 }
+STOCK = ("marian", "bart", "m2m_100")
 
 
 def said(model: torch.nn.Module) -> torch.Tensor:
@@ -55,15 +65,15 @@ def said(model: torch.nn.Module) -> torch.Tensor:
 @pytest.mark.parametrize("kind", MODELS)
 def test_it_says_what_the_models_own_layers_say(kind):
     model = MODELS[kind]()
-    assert isinstance(adapter_for(model), LeanMarian if kind == "marian" else LeanOurs)
+    assert isinstance(adapter_for(model), LeanBart if kind in STOCK else LeanOurs)
     lean = said(model)
     heard = []
     hook = model.model.decoder.layers[0].register_forward_hook(lambda *_: heard.append(1))
-    assert type(adapter_for(model)) is (BartLike if kind == "marian" else Ours)
+    assert type(adapter_for(model)) is (BartLike if kind in STOCK else Ours)
     torch.testing.assert_close(said(model), lean, atol=1e-9, rtol=0)
     assert heard
     hook.remove()
-    assert isinstance(adapter_for(model), LeanMarian)
+    assert isinstance(adapter_for(model), LeanBart)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
