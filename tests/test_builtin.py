@@ -49,7 +49,7 @@ def test_the_card_names_the_data_and_its_licence():
     ("german", "english"),
     [
         ("Ich bin müde.", "I'm tired."),
-        ("Wo ist der Bahnhof?", "Where is the station?"),
+        ("Wo ist der Bahnhof?", "Where is the train station?"),
         ("Ich habe Hunger.", "I'm hungry."),
     ],
 )
