@@ -37,7 +37,7 @@ MISTAKES = {
     "demo --model ./nowhere": "no folder",
     "info ./nowhere": "no folder",
     "app --port 99999": "a port is a number from 1 to 65535; got 99999",
-    "app --model ./nowhere": "no folder",
+    "app --port {port} --model ./nowhere": "no folder",
     "serve --port 99999": "a port is a number from 1 to 65535; got 99999",
     "serve --port {port} --model ./nowhere": "no folder",
     "serve --port {port} --latency nope": "no operating point 'nope'",
