@@ -28,7 +28,7 @@ from .ports import check_port
 
 # In the first two, who waits for the verb is right, and who does not is not.
 EXAMPLES = [
-    "Der Arzt hat gesagt, dass ich im Bett bleiben soll.",
+    "Obwohl er sehr müde war, hat er die ganze Nacht gearbeitet.",
     "Mein Bruder hat gestern ein neues Auto gekauft.",
     "Ich weiß nicht, ob er heute kommt. Was denkst du?",
 ]

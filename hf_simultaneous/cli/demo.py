@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SENTENCES = (
     "Sie sagt, dass sie den Schlüssel nicht gefunden hat.",
     "Ich glaube, dass der Zug heute nicht mehr kommt.",
-    "Der Arzt hat gesagt, dass ich im Bett bleiben soll.",
+    "Obwohl er sehr müde war, hat er die ganze Nacht gearbeitet.",
 )
 TITLES = {
     "wait-3": "wait-3: fixed, must write after three tokens",
