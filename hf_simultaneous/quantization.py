@@ -12,7 +12,7 @@ from torch import nn
 
 
 LARGEST = 127
-_LARGEST = torch.tensor(127.0)  # a number would take two operations
+_LARGEST = torch.tensor(float(LARGEST))  # a number would take two operations
 
 Multiply = Callable[[torch.Tensor], torch.Tensor]
 """8-bit (rows, in) -> whole numbers (rows, out)"""

@@ -24,8 +24,8 @@ from hf_simultaneous.words import UNSPACED
 from .checked import InputError
 from .command import command_line, exit_code
 from .corpora import read_lines
-from .disk import require_empty, writing
-from .starting import load_trained
+from .disk import require_empty
+from .starting import load_trained, save_trained
 from .tokenizer import wrap
 
 
@@ -77,10 +77,7 @@ def _learned(given: Namespace) -> str:
     model, tokenizer = load_trained(given.model)
     torch.manual_seed(given.seed)
     wider = learn(model, tokenizer, new)
-    given.output.mkdir(parents=True, exist_ok=True)
-    with writing(given.output):
-        model.save_pretrained(given.output)
-        wider.save_pretrained(given.output)
+    save_trained(model, wider, given.output)
     return f"{given.output}: {len(wider)} tokens, {model.num_parameters():,} weights"
 
 

@@ -22,8 +22,8 @@ from hf_simultaneous import SimultaneousConfig, SimultaneousMTModel
 
 from .checked import InputError
 from .command import command_line, exit_code
-from .disk import require_empty, writing
-from .starting import load_trained
+from .disk import require_empty
+from .starting import load_trained, save_trained
 
 
 UNEVEN = 0.25
@@ -105,10 +105,7 @@ def _grown(given: Namespace) -> str:
     require_empty(given.output)
     model, tokenizer = load_trained(given.model)
     wide = grow(model, given.factor, given.seed)
-    given.output.mkdir(parents=True, exist_ok=True)
-    with writing(given.output):
-        wide.save_pretrained(given.output)
-        tokenizer.save_pretrained(given.output)
+    save_trained(wide, tokenizer, given.output)
     return f"{given.output}: width {wide.config.d_model}, {wide.num_parameters():,} weights"
 
 

@@ -27,6 +27,7 @@ from hf_simultaneous.families import OURS
 from hf_simultaneous.schedule import FULL
 
 from .checked import InputError
+from .disk import writing
 from .finish import CHECKPOINTS, FACTS
 from .options import RunConfig, model_config
 from .stock import OWN, generator_of, kind_of, load
@@ -142,6 +143,16 @@ def load_trained(name: str) -> tuple[SimultaneousMTModel, PreTrainedTokenizerBas
         return model, AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise InputError(f"--model {name} cannot be loaded: {error}") from None
+
+
+def save_trained(
+    model: SimultaneousMTModel, tokenizer: PreTrainedTokenizerBase, output: Path
+) -> None:
+    """A folder that `--init-from` takes."""
+    output.mkdir(parents=True, exist_ok=True)
+    with writing(output):
+        model.save_pretrained(output)
+        tokenizer.save_pretrained(output)
 
 
 def make_model(

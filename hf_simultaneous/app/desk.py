@@ -172,10 +172,9 @@ class Desk:
     def __init__(self, generator: "AdaptiveWaitKGenerator", policies: Mapping[str, Policy]):
         self._generator, self._policies = generator, dict(policies)
         self._languages = languages_of(generator)
-        self._restart()
-
         self._text = ""
         self._hearing = Lock()
+        self._restart()
 
     def _restart(self) -> None:
         self._over = False

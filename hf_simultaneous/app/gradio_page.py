@@ -26,7 +26,7 @@ from .desk import (
 from .ports import check_port
 
 
-# In the first two, who waits for the verb is right, and who does not is not.
+# In the first, who waits for the verb is right, and who does not is not.
 EXAMPLES = [
     "Obwohl er sehr müde war, hat er die ganze Nacht gearbeitet.",
     "Mein Bruder hat gestern ein neues Auto gekauft.",
