@@ -4,10 +4,16 @@ Knows `model_type` and adapters; what an adapter does is `adapters`'."""
 
 from typing import Any
 
+import torch
+from torch import nn
+from torch.nn.modules.module import _has_any_global_hook
+
 from .adapters import Adapter, BartLike, Ours
 from .adapters_t5 import T5Like
-from .lean import lean
-from .packing import packed, remembered
+from .lean import LeanBart, LeanOurs
+from .lean_t5 import LeanT5
+from .packing import hooked, packed, remembered
+from .quantization import Int8Linear
 
 
 OURS = "simultaneous-mt"
@@ -22,6 +28,12 @@ _FAMILIES: dict[str, type[Adapter]] = {
     "t5": T5Like,
     "mt5": T5Like,
     "umt5": T5Like,
+}
+_KNOWN = frozenset(_FAMILIES)  # of those that are registered later, layers may be anything
+_LEAN: dict[type[Adapter], type[Adapter]] = {BartLike: LeanBart, Ours: LeanOurs, T5Like: LeanT5}
+_PRODUCTS = {
+    *("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2", "lm_head"),
+    *("q", "k", "v", "o", "wi", "wi_0", "wi_1", "wo"),
 }
 _ATTENTIONS = ("sdpa", "eager")
 
@@ -42,8 +54,25 @@ def adapter_for(model: Any) -> Adapter:
 
 def _made(model: Any) -> Adapter:
     family = _family(model)
-    leaner = lean(family, model)
-    return family(packed(model)) if leaner is None else leaner(model)
+    return _LEAN[family](model) if _runs_lean(family, model) else family(packed(model))
+
+
+def _runs_lean(family: type[Adapter], model: Any) -> bool:
+    """Is there a lean step for this model, and does nobody listen?"""
+    known = family in _LEAN and model.config.model_type in _KNOWN and not model.training
+    # They clamp what does not fit into half precision.
+    if not known or model.dtype == torch.float16 or _has_any_global_hook():
+        return False
+    for module in model.modules():
+        children = [one for name, one in module._modules.items() if name in _PRODUCTS]
+        if hooked(module) or not all(_plain(one, model.dtype) for one in children):
+            return False
+    return True
+
+
+def _plain(child: Any, dtype: torch.dtype) -> bool:
+    kinds = {nn.Linear: dtype, Int8Linear: torch.int8}
+    return type(child) in kinds and child.weight.dtype == kinds[type(child)]
 
 
 def position_limit(model: Any) -> int:

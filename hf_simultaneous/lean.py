@@ -14,31 +14,32 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.module import _has_any_global_hook
 
 from .adapters import BartLike, Ours, embedded
 from .caches import Window, Windows
 from .packing import Product, hooked, product
-from .quantization import Int8Linear
 
 
-class _Attention:
+Norms = tuple[Product, Product]
+"""What is done before and after."""
+
+
+class Attention:
     """Self-attention, or what attends to the source: then keys and values are not its own."""
 
-    def __init__(self, module: Any, norm: Any, *, source: bool = False, first: bool = False):
-        projections = [module.q_proj] if source else [module.q_proj, module.k_proj, module.v_proj]
+    def __init__(self, projections: Sequence[Any], out: Any, norms: Norms, scale: float):
         self.queries = product(*projections)
-        self.out = product(module.out_proj)
-        self.before, self.after = _norms(norm, first)
-        self.scale = module.scaling
-        self.source = source
+        self.out = product(out)
+        self.before, self.after = norms
+        self.scale = scale
+        self.source = len(projections) == 1
 
     def __call__(
         self, hidden: torch.Tensor, layer: int, window: Any, mask: torch.Tensor | None
     ) -> torch.Tensor:
         query = self.queries(self.before(hidden))
         if not self.source:
-            width = hidden.size(1)
+            width = query.size(1) // 3
             window.append(layer, query.narrow(1, width, 2 * width))
             query = query.narrow(1, 0, width)
         attend = _each_its_own if window.one is None else _one_sequence
@@ -69,39 +70,19 @@ def _each_its_own(
     return looked.reshape(query.size(0), -1)
 
 
-class _FeedForward:
-    def __init__(self, layer: Any, *, first: bool = False):
-        self.widen = product(layer.fc1)
-        self.activation = layer.activation_fn.forward
-        self.narrow = product(layer.fc2)
-        self.before, self.after = _norms(layer.final_layer_norm, first)
+class FeedForward:
+    def __init__(self, widen: Product, activation: Product, narrow: Any, norms: Norms):
+        self.widen = widen
+        self.activation = activation
+        self.narrow = product(narrow)
+        self.before, self.after = norms
 
     def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
         wide = self.activation(self.widen(self.before(hidden)))
         return self.after(self.narrow(wide).add_(hidden))
 
 
-def _norms(norm: Any, first: bool) -> tuple[Product, Product]:
-    """What is done before and after: some families' layers begin with their norm, some end."""
-    return (_norm(norm), _as_it_is) if first else (_as_it_is, _norm(norm))
-
-
-def _ends(stack: Any) -> tuple[bool, Product]:
-    """Do its layers begin with their norms, and what is done after the last layer?"""
-    last = getattr(stack, "layer_norm", None)
-    return last is not None, _as_it_is if last is None else _norm(last)
-
-
-def _norm(norm: Any) -> Product:
-    arguments = (norm.normalized_shape, norm.weight, norm.bias, norm.eps)
-    return lambda hidden: torch.layer_norm(hidden, *arguments)
-
-
-def _as_it_is(hidden: torch.Tensor) -> torch.Tensor:
-    return hidden
-
-
-class _Whole:
+class Whole:
     """What a window is to a step, for a sequence that one call sees as a whole."""
 
     one = 0
@@ -115,7 +96,60 @@ class _Whole:
         self.sequences[layer] = stored.transpose(0, 2).unbind(1)  # (heads, places, dim) each
 
 
-class LeanBart(BartLike):
+def as_it_is(hidden: torch.Tensor) -> torch.Tensor:
+    return hidden
+
+
+def _attention(module: Any, norm: Any, *, source: bool = False, first: bool) -> Attention:
+    projections = [module.q_proj] if source else [module.q_proj, module.k_proj, module.v_proj]
+    return Attention(projections, module.out_proj, _norms(norm, first), module.scaling)
+
+
+def _feed_forward(layer: Any, first: bool) -> FeedForward:
+    norms = _norms(layer.final_layer_norm, first)
+    return FeedForward(product(layer.fc1), layer.activation_fn.forward, layer.fc2, norms)
+
+
+def _norms(norm: Any, first: bool) -> Norms:
+    """What is done before and after: some families' layers begin with their norm, some end."""
+    return (_norm(norm), as_it_is) if first else (as_it_is, _norm(norm))
+
+
+def _ends(stack: Any) -> tuple[bool, Product]:
+    """Do its layers begin with their norms, and what is done after the last layer?"""
+    last = getattr(stack, "layer_norm", None)
+    return last is not None, as_it_is if last is None else _norm(last)
+
+
+def _norm(norm: Any) -> Product:
+    arguments = (norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+    return lambda hidden: torch.layer_norm(hidden, *arguments)
+
+
+class LeanDecoder:
+    """What the decoders of all families have in common."""
+
+    layers: int
+    _layers: Sequence[tuple[Attention, Attention, FeedForward]]
+    _last: Product
+    _project: Product
+
+    def projected(self, states: torch.Tensor) -> torch.Tensor:
+        return self._project(states).view(len(states), self.layers, 2, -1)
+
+    def _run(
+        self, hidden: torch.Tensor, windows: Windows, masks: Sequence[torch.Tensor | None]
+    ) -> torch.Tensor:
+        """All layers; the masks of the target are one for all of them, or one for each."""
+        own, source = windows.own, windows.source
+        source_mask = source.added_mask()
+        for index, (attend, look, forward) in enumerate(self._layers):
+            hidden = attend(hidden, index, own, masks[index % len(masks)])
+            hidden = forward(look(hidden, index, source, source_mask))
+        return self._last(hidden)
+
+
+class LeanBart(LeanDecoder, BartLike):
     """The decoder, and the encoder for one source."""
 
     def __init__(self, model: Any):
@@ -124,11 +158,11 @@ class LeanBart(BartLike):
         first, self._last = _ends(decoder)
         self._layers = [
             (
-                _Attention(layer.self_attn, layer.self_attn_layer_norm, first=first),
-                _Attention(
+                _attention(layer.self_attn, layer.self_attn_layer_norm, first=first),
+                _attention(
                     layer.encoder_attn, layer.encoder_attn_layer_norm, source=True, first=first
                 ),
-                _FeedForward(layer, first=first),
+                _feed_forward(layer, first),
             )
             for layer in decoder.layers
         ]
@@ -138,13 +172,13 @@ class LeanBart(BartLike):
         self._say = product(self._head)
 
     @cached_property
-    def _source_layers(self) -> list[tuple[_Attention, _FeedForward]]:
+    def _source_layers(self) -> list[tuple[Attention, FeedForward]]:
         """Laid out when first used: of members that share an encoder, one runs it."""
         first, _ = _ends(self._encoder)
         return [
             (
-                _Attention(layer.self_attn, layer.self_attn_layer_norm, first=first),
-                _FeedForward(layer, first=first),
+                _attention(layer.self_attn, layer.self_attn_layer_norm, first=first),
+                _feed_forward(layer, first),
             )
             for layer in self._encoder.layers
         ]
@@ -153,7 +187,7 @@ class LeanBart(BartLike):
         if len(sources) > 1:  # they are padded, and masked
             return super().encode(sources)
         tokens = torch.tensor(sources[0], device=self.device)
-        past = _Whole(self.config.encoder_attention_heads)
+        past = Whole(self.config.encoder_attention_heads)
         states = self._encoded(tokens, torch.arange(len(tokens), device=self.device), past, None)
         _, last = _ends(self._encoder)
         return last(states)[None]
@@ -166,21 +200,13 @@ class LeanBart(BartLike):
             hidden = forward(attend(hidden, index, past, mask))
         return hidden
 
-    def projected(self, states: torch.Tensor) -> torch.Tensor:
-        return self._project(states).view(len(states), self.layers, 2, -1)
-
     def decode(
         self, tokens: torch.Tensor, positions: torch.Tensor, windows: Windows
     ) -> torch.Tensor:
         if any(map(hooked, self._listened)):
             return super().decode(tokens, positions, windows)
-        own, source = windows.own, windows.source
-        own_mask, source_mask = own.added_mask(), source.added_mask()
         hidden = embedded(self._decoder, tokens[:, 0], positions[:, 0])
-        for index, (attend, look, forward) in enumerate(self._layers):
-            hidden = attend(hidden, index, own, own_mask)
-            hidden = forward(look(hidden, index, source, source_mask))
-        return self._last(hidden)
+        return self._run(hidden, windows, [windows.own.added_mask()])
 
     def logits(self, hidden: torch.Tensor) -> torch.Tensor:
         logits = self._say(hidden)
@@ -192,21 +218,3 @@ class LeanOurs(Ours, LeanBart):
 
     def extend(self, tokens: torch.Tensor, positions: torch.Tensor, past: Window) -> torch.Tensor:
         return self._encoded(tokens[:, 0], positions[:, 0], past, past.added_mask())
-
-
-_LEAN: dict[type[Any], type[BartLike]] = {BartLike: LeanBart, Ours: LeanOurs}
-_KNOWN = ("simultaneous-mt", "marian", "m2m_100", "mbart", "bart", "pegasus", "plbart")
-_PRODUCTS = ("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2", "lm_head")
-
-
-def lean(family: type[Any], model: Any) -> type[BartLike] | None:
-    """The adapter that runs this model lean, if there is one and nobody listens."""
-    known = model.config.model_type in _KNOWN and not model.training
-    # They clamp what does not fit into half precision.
-    if not known or model.dtype == torch.float16 or _has_any_global_hook():
-        return None
-    for module in model.modules():
-        children = [one for name, one in module._modules.items() if name in _PRODUCTS]
-        if hooked(module) or not all(type(one) in (nn.Linear, Int8Linear) for one in children):
-            return None
-    return _LEAN.get(family)

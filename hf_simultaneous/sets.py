@@ -9,6 +9,7 @@ import json
 import math
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +19,14 @@ from .members import read_config
 from .places import CONFIG_NAME, check_links, is_set
 from .quiet import without_bars
 from .schedule import FULL, K, check_k
+
+
+@dataclass(frozen=True)
+class SpokenLanguages:
+    """Codes of what is read and of what is written, where they are known."""
+
+    source: str | None = None
+    target: str | None = None
 
 
 class Saved(Protocol):
@@ -62,6 +71,8 @@ class Saved(Protocol):
 BUILTIN = Path(__file__).parent / "builtin"
 """The set that ships with the package; where this file travelled with a set of its own, there is
 none."""
+GERMAN_ENGLISH = SpokenLanguages("de", "en")
+"""What it translates."""
 FORMAT = 1
 NAMED = "simultaneous-set"
 """What config.json calls a set whose models lie elsewhere, for transformers' `pipeline`."""
@@ -86,6 +97,7 @@ CODE = (
     "lanes",
     "languages",
     "lean",
+    "lean_t5",
     "loading",
     "loop",
     "masks",
@@ -170,6 +182,14 @@ def operating_point(name: str, latencies: Mapping[str, dict[int, float]]) -> dic
         known = ", ".join(latencies) or "none; make one with calibrate()"
         raise ValueError(f"this set has no operating point {name!r}; it has: {known}")
     return latencies[name]
+
+
+def languages_of(generator: Any) -> SpokenLanguages:
+    """The two languages, as far as they are known: of models of many languages those that were
+    asked for, and those of the set in the package."""
+    if BUILTIN in Path(generator.model.config.name_or_path, "here").parents:
+        return GERMAN_ENGLISH
+    return SpokenLanguages(generator.source_language, generator.target_language)
 
 
 def set_or_builtin(name_or_path: str | Path | None) -> str:

@@ -31,6 +31,7 @@ MODELS = (
     "caches",
     "packing",
     "lean",
+    "lean_t5",
     "quantization",
     "attention",
     "sources",

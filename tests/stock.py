@@ -171,14 +171,17 @@ class Stock(Oracle):
         # What comes before the first target token sees what that sees.
         shown = torch.tensor([*shown[:1] * (len(self.framing.prompt) - 1), *shown])
         sizes = shown.unique().tolist()
-        states = [self._encode(key, source[:size]) for size in sizes]
+        states = self._encode(key, [source[:size] for size in sizes])
         columns = torch.tensor(sizes).repeat_interleave(torch.tensor(list(map(len, states))))
         return torch.cat(states), torch.where(shown[:, None] == columns, 0.0, NOT_SEEN)
 
-    def _encode(self, key: K, source: Sequence[int]) -> torch.Tensor:
-        asked = key, tuple(source)
-        if asked not in self._encoded:
-            after = self.framing.after if source[-1] == EOS else ()
-            framed = torch.tensor([[*self.framing.before, *source, *after]])
-            self._encoded[asked] = self.models[key].get_encoder()(framed).last_hidden_state[0]
-        return self._encoded[asked]
+    def _encode(self, key: K, sources: Sequence[Sequence[int]]) -> list[torch.Tensor]:
+        new = [source for source in map(tuple, sources) if (key, source) not in self._encoded]
+        if new:
+            before, after = self.framing.before, self.framing.after
+            rows = [[*before, *one, *(after if one[-1] == EOS else ())] for one in new]
+            mask = padded([[1] * len(row) for row in rows])
+            states = self.models[key].get_encoder()(padded(rows), attention_mask=mask)
+            for one, row, state in zip(new, rows, states.last_hidden_state, strict=True):
+                self._encoded[key, one] = state[: len(row)]
+        return [self._encoded[key, tuple(source)] for source in sources]

@@ -4,7 +4,7 @@ token."""
 import random
 from collections import Counter
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import pytest
@@ -41,6 +41,10 @@ EXPECTED: dict[tuple[str, int], list[Translation]] = {}
 time."""
 
 
+made_once = cache(stock_model)
+"""For either attention the same models: making them takes longer than many a case."""
+
+
 def random_stock_set(
     rng: random.Random, family: str, attention: str
 ) -> tuple[RandomSet, dict[K, Any]]:
@@ -49,7 +53,7 @@ def random_stock_set(
     keys = rng.choice(([FULL], [FULL], [1, 4], [2, FULL]))
     models = {}
     for key in keys:
-        models[key] = stock_model(family, rng.randrange(10**6))
+        models[key] = made_once(family, rng.randrange(10**6))
         models[key].set_attn_implementation(attention)
         models[key].config.catchup = catchup
     k_max = rng.randint(2, 5)

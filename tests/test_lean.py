@@ -1,5 +1,7 @@
 """The lean step says what the model's own layers say, and steps aside where somebody listens."""
 
+from functools import partial
+
 import pytest
 import torch
 from transformers import (
@@ -14,12 +16,15 @@ from transformers import (
 from hf_simultaneous import packing
 from hf_simultaneous.actions import State
 from hf_simultaneous.adapters import BartLike, Ours
+from hf_simultaneous.adapters_t5 import T5Like
 from hf_simultaneous.families import adapter_for
 from hf_simultaneous.lanes import Lanes, Question
 from hf_simultaneous.lean import LeanBart, LeanOurs
+from hf_simultaneous.lean_t5 import LeanT5
 from hf_simultaneous.packing import LAYOUTS
 from hf_simultaneous.quantization import quantize_model
 from hf_simultaneous.sources import Row
+from tests.stock import T5_LIKE, stock_model
 from tests.tiny import SIZES, TOKENS, tiny_model
 
 
@@ -43,8 +48,11 @@ MODELS = {
     "marian": lambda: stock(MarianMTModel, MarianConfig),
     "bart": lambda: stock(BartForConditionalGeneration, BartConfig),
     "m2m_100": lambda: stock(M2M100ForConditionalGeneration, M2M100Config),
+    **{kind: partial(stock_model, kind) for kind in T5_LIKE},
+    "t5, int8": lambda: quantize_model(stock_model("t5")),
 }
-STOCK = ("marian", "bart", "m2m_100")
+STOCK = dict.fromkeys(("marian", "bart", "m2m_100"), (BartLike, LeanBart))
+STOCK |= dict.fromkeys((*T5_LIKE, "t5, int8"), (T5Like, LeanT5))
 
 
 def said(model: torch.nn.Module) -> torch.Tensor:
@@ -64,16 +72,36 @@ def said(model: torch.nn.Module) -> torch.Tensor:
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_it_says_what_the_models_own_layers_say(kind):
-    model = MODELS[kind]()
-    assert isinstance(adapter_for(model), LeanBart if kind in STOCK else LeanOurs)
-    lean = said(model)
+    model, (own, lean) = MODELS[kind](), STOCK.get(kind, (Ours, LeanOurs))
+    assert type(adapter_for(model)) is lean
+    found = said(model)
     heard = []
-    hook = model.model.decoder.layers[0].register_forward_hook(lambda *_: heard.append(1))
-    assert type(adapter_for(model)) is (BartLike if kind in STOCK else Ours)
-    torch.testing.assert_close(said(model), lean, atol=1e-9, rtol=0)
+    decoder = model.get_decoder()
+    layer = decoder.block[0] if own is T5Like else decoder.layers[0]
+    hook = layer.register_forward_hook(lambda *_: heard.append(1))
+    assert type(adapter_for(model)) is own
+    torch.testing.assert_close(said(model), found, atol=1e-9, rtol=0)
     assert heard
     hook.remove()
-    assert isinstance(adapter_for(model), LeanBart)
+    assert type(adapter_for(model)) is lean
+
+
+@pytest.mark.parametrize("kind", T5_LIKE)
+def test_beyond_the_longest_distance_all_are_one(kind):
+    model = stock_model(kind)
+    lanes, source = Lanes({1: model}), [5, 9, 14, 7] * 8
+    assert len(source) > 2 * model.config.relative_attention_max_distance
+    row = Row(State(source=source, target=source), source)
+    found = lanes.predict([(row, Question(None, len(source), (1,)))])
+    start = model.config.decoder_start_token_id
+    with torch.inference_mode():
+        right = model(torch.tensor([source]), decoder_input_ids=torch.tensor([[start, *source]]))
+    torch.testing.assert_close(found, right.logits[:, -1].softmax(-1), atol=1e-9, rtol=0)
+
+
+def test_in_single_precision_t5_says_it_too():
+    found = said(stock_model("mt5", dtype=torch.float32))
+    torch.testing.assert_close(found.double(), said(stock_model("mt5")), atol=1e-3, rtol=0)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -95,12 +123,17 @@ def with_another_layer(model):
     model.model.decoder.layers[0].fc1 = torch.nn.Sequential(model.model.decoder.layers[0].fc1)
 
 
+def in_mixed_precision(model):
+    model.model.decoder.layers[0].fc2.float()
+
+
 def listened_to(model):
     model.model.encoder.layers[0].self_attn.q_proj.register_forward_pre_hook(lambda *_: None)
 
 
 @pytest.mark.parametrize(
-    "change", [in_training, in_half_precision, with_another_layer, listened_to]
+    "change",
+    [in_training, in_half_precision, in_mixed_precision, with_another_layer, listened_to],
 )
 def test_a_model_it_does_not_know_runs_its_own_layers(change):
     model = ours()
