@@ -16,7 +16,14 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from .quantization import LARGEST, Int8Linear, int8_linear, whole_product
+from .quantization import (
+    FBGEMM,
+    Int8Linear,
+    fbgemm_product,
+    int8_linear,
+    scaled,
+    whole_product,
+)
 
 
 T = TypeVar("T")
@@ -150,9 +157,12 @@ def _int8(weight: torch.Tensor, linears: Any, bias: torch.Tensor | None) -> Prod
     for linear in linears:  # joined, they need not be kept one by one
         linear.weight = weight[start : start + len(linear.weight)]
         start += len(linear.weight)
-    step = scale / LARGEST
-    multiply = _by_rows(weight, lambda name: WHOLE_LAYOUTS[name](weight))
-    return lambda rows: int8_linear(rows, multiply, step, bias)
+    if FBGEMM and scale.dtype == torch.float32:
+        multiply = fbgemm_product(weight, scale)
+    else:
+        whole = _by_rows(weight, lambda name: WHOLE_LAYOUTS[name](weight))
+        multiply = scaled(whole, scale)
+    return lambda rows: int8_linear(rows, multiply, bias)
 
 
 def _whole_turned(weight: torch.Tensor) -> Product:

@@ -4,6 +4,7 @@ Weights are scaled once per output channel, what goes in once per row and call, 
 exact in whole numbers: a row's result does not depend on its neighbours. Knows modules, nothing of
 translation; ships inside checkpoints."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +13,22 @@ from torch import nn
 
 
 LARGEST = 127
-_LARGEST = torch.tensor(float(LARGEST))  # a number would take two operations
+"""Of weights."""
+FBGEMM = (
+    "fbgemm" in torch.backends.quantized.supported_engines
+    and hasattr(torch.ops.quantized, "linear_with_input_q_dq_qweight_dq_output_fp32")
+    and not torch.cpu.get_capabilities().get("avx512_vnni")
+)
+"""Is FBGEMM to multiply? Without VNNI, nothing else in torch is fast in 8 bits."""
+LARGEST_IN = 64 if FBGEMM else 127
+"""Of what goes in. Without VNNI products are added in pairs in 16 bits, and FBGEMM takes numbers
+from 0 on: 0 to 128 times 127, twice, fits. One for all that a process multiplies, or the same model
+would say one thing for few rows and another for many."""
+_LARGEST_IN = torch.tensor(float(LARGEST_IN))  # a number would take two operations
 
 Multiply = Callable[[torch.Tensor], torch.Tensor]
-"""8-bit (rows, in) -> whole numbers (rows, out)"""
+"""Whole numbers in floating point, (rows, in) -> their product (rows, out), scaled by weights'
+steps"""
 
 
 def quantize_model(model: Any) -> Any:
@@ -89,7 +102,7 @@ class Int8Linear(_Int8):
 
     def forward(self, hidden: torch.Tensor) -> torch.Tensor:
         rows = hidden.reshape(-1, hidden.shape[-1])
-        output = int8_linear(rows, whole_product(self.weight), self.scale / LARGEST, self.bias)
+        output = int8_linear(rows, scaled(whole_product(self.weight), self.scale), self.bias)
         return output.view(*hidden.shape[:-1], -1)
 
 
@@ -107,19 +120,46 @@ class Int8Embedding(_Int8):
         return vectors if self.factor is None else vectors * self.factor
 
 
-def int8_linear(
-    rows: torch.Tensor, multiply: Multiply, step: torch.Tensor, bias: torch.Tensor | None
-) -> torch.Tensor:
-    """(rows, in) by a matrix of 8-bit numbers, `step` their scales over 127, (out,): (rows,
-    out)."""
+def int8_linear(rows: torch.Tensor, multiply: Multiply, bias: torch.Tensor | None) -> torch.Tensor:
+    """(rows, in) by a matrix of 8-bit numbers: (rows, out)."""
     largest = rows.abs().amax(-1, True)
     # A row of zeros becomes anything, and is multiplied by zero.
-    whole = rows.mul(torch.div(_LARGEST, largest)).round_().char()
-    exact = multiply(whole).mul(step)
+    whole = rows.mul(torch.div(_LARGEST_IN, largest)).round_()
+    exact = multiply(whole)
     return exact.mul_(largest) if bias is None else torch.addcmul(bias, exact, largest)
 
 
+def scaled(multiply: Multiply, scale: torch.Tensor) -> Multiply:
+    """A product of 8-bit rows, its whole numbers scaled."""
+    step = scale / LARGEST_IN
+    return lambda whole: multiply(whole.char()).mul(step)
+
+
 def whole_product(weight: torch.Tensor) -> Multiply:
-    """The product with 8-bit rows (out, in), exact."""
+    """The product of 8-bit rows with 8-bit rows (out, in), exact."""
     columns = weight.t()
+    if FBGEMM:  # sums that a float can hold are exact there too, and much faster
+        fits = len(columns) * LARGEST * LARGEST_IN <= 2**24
+        real = torch.float32 if fits else torch.float64
+        return lambda whole: torch.mm(whole.to(real), columns.to(real)).int()
     return lambda whole: torch._int_mm(whole, columns)
+
+
+def fbgemm_product(weight: torch.Tensor, scale: torch.Tensor) -> Multiply:
+    """The same numbers, scaled, in single precision."""
+    # What wraps it looks at every argument in Python.
+    multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
+    step = scale.double() / LARGEST_IN
+    engines = torch.backends.quantized
+    before = engines.engine
+    with warnings.catch_warnings():  # that such tensors will go, and this product with them
+        warnings.filterwarnings("ignore", category=UserWarning)
+        whole = torch._make_per_channel_quantized_tensor(
+            weight, step, torch.zeros_like(step, dtype=torch.long), 0
+        )
+    try:
+        engines.engine = "fbgemm"
+        laid = torch.ops.quantized.linear_prepack(whole, None)
+    finally:
+        engines.engine = before
+    return lambda rows: multiply(rows, 1.0, LARGEST_IN, laid)

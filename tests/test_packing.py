@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 import torch
 
-from hf_simultaneous import packing
+from hf_simultaneous import packing, quantization
 from hf_simultaneous.families import adapter_for
 from hf_simultaneous.packing import (
     FREE,
@@ -67,7 +67,9 @@ def test_layouts_give_the_same_for_any_number_of_rows(name, rows, biased):
 
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("name", WHOLE_LAYOUTS)
-def test_products_of_whole_numbers_are_exact(name, rows):
+@pytest.mark.parametrize("fbgemm", [True, False])
+def test_products_of_whole_numbers_are_exact(monkeypatch, fbgemm, name, rows):
+    monkeypatch.setattr(quantization, "FBGEMM", fbgemm)
     torch.manual_seed(rows)
     weight, whole = (torch.randint(-127, 128, (size, 64)).char() for size in (24, rows))
     found = WHOLE_LAYOUTS[name](weight)(whole)

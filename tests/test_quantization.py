@@ -3,21 +3,27 @@ set."""
 
 import json
 import random
+from collections.abc import Callable
 
 import pytest
 import torch
 from transformers import M2M100Config, M2M100ForConditionalGeneration
 
 from hf_simultaneous import AdaptiveWaitKGenerator
+from hf_simultaneous.families import adapter_for
 from hf_simultaneous.quantization import (
-    LARGEST,
+    FBGEMM,
+    LARGEST_IN,
     Int8Embedding,
     Int8Linear,
+    Multiply,
+    fbgemm_product,
     float_weights,
     int8_linear,
     quantize_model,
     quantized,
     rounded,
+    scaled,
     whole_product,
 )
 from tests.reference import random_set
@@ -29,30 +35,78 @@ torch.set_num_threads(1)
 IDS = torch.tensor([[5, 9, 14, 20, 7, EOS]])
 
 
-def product(rows: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    whole, scale = rounded(weight)
-    return int8_linear(rows, whole_product(whole), scale / LARGEST, bias)
+def whole(weight: torch.Tensor, scale: torch.Tensor) -> Multiply:
+    return scaled(whole_product(weight), scale)
+
+
+WAYS = [(whole, torch.float32), (whole, torch.float64)]
+if FBGEMM:
+    WAYS.append((fbgemm_product, torch.float32))
+
+
+def product(
+    way: Callable[..., Multiply],
+    rows: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor | None,
+) -> torch.Tensor:
+    return int8_linear(rows, way(*rounded(weight)), bias)
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 40])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_products_are_near_and_know_no_neighbours(count, dtype):
+@pytest.mark.parametrize(("way", "dtype"), WAYS)
+def test_products_are_near_and_know_no_neighbours(way, dtype, count):
     torch.manual_seed(count)
     rows = torch.randn(count, 64, dtype=dtype) * torch.rand(count, 1, dtype=dtype) * 100
     weight = torch.randn(96, 64, dtype=dtype)
     bias = torch.randn(96, dtype=dtype)
-    found = product(rows, weight, bias)
+    found = product(way, rows, weight, bias)
     wanted = torch.nn.functional.linear(rows, weight, bias)
     assert (found - wanted).norm() < 0.02 * wanted.norm()
     for index in range(count):
-        assert torch.equal(product(rows[index : index + 1], weight, bias)[0], found[index])
+        assert torch.equal(product(way, rows[index : index + 1], weight, bias)[0], found[index])
 
 
-def test_rows_of_zeros_stay_zeros():
-    assert not product(torch.zeros(2, 8), torch.randn(4, 8), None).any()
-    assert not product(torch.randn(2, 8), torch.zeros(4, 8), None).any()
-    bias = torch.randn(4)
-    assert torch.equal(product(torch.zeros(2, 8), torch.randn(4, 8), bias), bias.expand(2, 4))
+@pytest.mark.skipif(not FBGEMM, reason="this CPU has VNNI")
+@pytest.mark.parametrize("count", [1, 5, 40])
+@pytest.mark.parametrize("sizes", [(24, 64), (33, 17), (512, 2048)])
+@pytest.mark.parametrize("extreme", [None, (1, 1), (1, -1), (-1, 1), (-1, -1)])
+def test_fbgemm_multiplies_whole_numbers_exactly(count, sizes, extreme):
+    rng = torch.Generator().manual_seed(count)
+    rows = torch.randint(-LARGEST_IN, LARGEST_IN + 1, (count, sizes[1]), generator=rng)
+    weight = torch.randint(-127, 128, sizes, generator=rng)
+    if extreme:  # what would not fit into 16 bits would be cut off
+        rows, weight = (
+            torch.full_like(rows, extreme[0] * LARGEST_IN),
+            weight * 0 + extreme[1] * 127,
+        )
+    found = fbgemm_product(weight.char(), torch.full(sizes[:1], float(LARGEST_IN)))(rows.float())
+    wanted = rows @ weight.t()
+    assert torch.equal(found.long(), wanted)
+    assert torch.equal(whole_product(weight.char())(rows.char()).long(), wanted)
+
+
+def test_wide_products_are_exact_where_a_float_would_round():
+    weight = torch.full((2, 4096), 127)
+    rows = torch.full((3, 4096), LARGEST_IN)
+    rows[:, 0] -= 1  # an odd sum, above 2**24
+    found = whole_product(weight.char())(rows.char())
+    assert torch.equal(found.long(), rows @ weight.t())
+
+
+def test_packing_leaves_torchs_engine_as_it_was():
+    before = torch.backends.quantized.engine
+    adapter_for(quantize_model(tiny_model()))
+    assert torch.backends.quantized.engine == before
+
+
+@pytest.mark.parametrize(("way", "dtype"), WAYS)
+def test_rows_of_zeros_stay_zeros(way, dtype):
+    rows, weight = torch.randn(2, 8, dtype=dtype), torch.randn(4, 8, dtype=dtype)
+    bias = torch.randn(4, dtype=dtype)
+    assert not product(way, rows * 0, weight, None).any()
+    assert not product(way, rows, weight * 0, None).any()
+    assert torch.equal(product(way, rows * 0, weight, bias), bias.expand(2, 4))
 
 
 def test_a_model_takes_a_quarter_and_tied_weights_stay_tied():
