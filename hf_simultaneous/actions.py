@@ -127,6 +127,8 @@ class State:
     def floor(self, position: int) -> int:
         """How many source tokens the target position (from 0) sees, however small its k: what was
         read on for it or before it."""
+        if not self.read_on:  # as nearly always, and this is asked for every position
+            return 0
         return max((seen for start, seen in self.read_on.items() if start <= position), default=0)
 
 

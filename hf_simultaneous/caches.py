@@ -36,9 +36,9 @@ class Store:
         if key in self._slots:
             self._free.append(self._slots.pop(key))
 
-    def fork(self, keys: Sequence[Any], heirs: Sequence[tuple[Any, Any]]) -> None:
+    def fork(self, keys: Sequence[Any], heirs: Sequence[tuple[Any, Any]], length: int) -> None:
         """Each heir goes on from the sequence it is paired with: the first takes its slot, others
-        a copy. A sequence without heirs gives its slot back."""
+        a copy of its first `length` places. A sequence without heirs gives its slot back."""
         old = {key: self._slots.pop(key) for key in keys}
         left = dict(old)
         copies = []
@@ -48,12 +48,10 @@ class Store:
             else:
                 copies.append((old[parent], child))
         self._free += left.values()
-        if not copies:
-            return
-        sources = torch.tensor([slot for slot, _ in copies])
-        targets = torch.tensor([self.slot(child) for _, child in copies])
-        self.reserve(self.data.shape[2])
-        self.data[:, targets] = self.data[:, sources]
+        copied = [(slot, self.slot(child)) for slot, child in copies]
+        self.reserve(length)
+        for source, target in copied:  # one by one: indexing with tensors goes number by number
+            self.data[:, target, :length] = self.data[:, source, :length]
 
     def reserve(self, length: int) -> None:
         """Make room for every slot in use at this length, doubling so that growing stays cheap."""

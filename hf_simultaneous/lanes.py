@@ -112,14 +112,14 @@ class Lanes:
                 one = row_of / sizes[picked[index]]
                 known = looks[picked[index]]
                 looks[picked[index]] = one if known is None else known + one.to(known)
-            if len(picked) == len(asked) and mean is None:
-                mean = share
+            if len(picked) == len(asked):
+                mean = share if mean is None else mean.add_(share.to(mean))
             else:
                 mean = share.new_zeros(len(asked), share.shape[1]) if mean is None else mean
                 mean.index_add_(0, torch.tensor(picked, device=share.device), share.to(mean))
         assert mean is not None
         if set(sizes) != {1}:
-            mean = mean / torch.tensor(sizes, device=mean.device)[:, None]
+            mean.div_(torch.tensor(sizes, device=mean.device)[:, None])
         if mean[:, 0].isnan().any():  # a softmax is all of numbers, or none of it is
             raise ValueError(
                 "the models give probabilities that are not numbers (NaN): their weights are "
@@ -184,9 +184,10 @@ class _Query(NamedTuple):
 
 
 class _View(NamedTuple):
-    """The positions a question needs run: the first, the token at each, and what each position from
-    the first on sees of the source."""
+    """The positions a question needs run: in which of its row's lanes, the first, the token at
+    each, and what each position from the first on sees of the source."""
 
+    lane: Any
     first: int
     said: list[int]
     prefixes: list[Prefix]
@@ -213,8 +214,8 @@ class _ModelLanes:
             if model.causal
             else PrefixSource(model, self._framing)
         )
-        # The tokens each lane was forced through, and how much source the last position saw.
-        self._forced: dict[tuple[Row, Any], tuple[list[int], int]] = {}
+        # By row and lane: the tokens it was forced through, and how much source the last saw.
+        self._forced: dict[Row, dict[Any, tuple[list[int], int]]] = {}
 
     def announce(self, rows: Sequence[Row]) -> None:
         self._source.announce(rows)
@@ -227,26 +228,21 @@ class _ModelLanes:
         queries: list[_Query] = []
         last: list[int] = []
         views = [self._view(row, question) for row, question in asked]
-        self._source.encode(
-            [
-                (row.origin or row, view.prefixes)
-                for (row, _), view in zip(asked, views, strict=True)
-            ]
-        )
-        for (row, question), view in zip(asked, views, strict=True):
-            lane = self._lanes.slot(self._lane_key(row, question))
+        read = [row.origin or row for row, _ in asked]
+        self._source.encode([(row, view.prefixes) for row, view in zip(read, views, strict=True)])
+        for (row, _), source, view in zip(asked, read, views, strict=True):
+            lane = self._lanes.slot((row, view.lane))
             for position, prefix in enumerate(view.prefixes, start=view.first):
-                place = row.origin or row, prefix
-                slot, places = self._source.slot(*place), self._source.places(*place)
-                queries.append(_Query(view.said[position], position, lane, slot, places))
+                seen = self._source.slot(source, prefix), self._source.places(source, prefix)
+                queries.append(_Query(view.said[position], position, lane, *seen))
             last.append(len(queries) - 1)
         layers = {index: question.attention for index, (_, question) in enumerate(asked)}
         wanted = {
             last[index]: self._layer(layer) for index, layer in layers.items() if layer is not None
         }
         states, looks = self._decode(queries, wanted)
-        for (row, question), view in zip(asked, views, strict=True):
-            self._forced[self._lane_key(row, question)] = view.said, view.prefixes[-1].size
+        for (row, _), view in zip(asked, views, strict=True):
+            self._forced.setdefault(row, {})[view.lane] = view.said, view.prefixes[-1].size
         logits = self._model.logits(states if len(last) == len(queries) else states[last])
         # Half precision would round probabilities that thresholds are compared with.
         dtype = torch.promote_types(logits.dtype, torch.float32)
@@ -271,10 +267,10 @@ class _ModelLanes:
         first = len(self._framing.before)
         return slice(first, first + size - (row.state.source[size - 1] == self._model.end))
 
-    def _lane_key(self, row: Row, question: Question) -> tuple[Row, Any]:
+    def _lane(self, row: Row, question: Question) -> Any:
         if question.context is not None:
-            return row, self._prefix(row, question.context, question.close)
-        return row, "path" if self._path else question.k
+            return self._prefix(row, question.context, question.close)
+        return "path" if self._path else question.k
 
     def _prefix(self, row: Row, size: int, close: bool) -> Prefix:
         """What is closed already needs no other end mark."""
@@ -294,16 +290,16 @@ class _ModelLanes:
                 f"the target has reached the model's {self._model.limit} positions; end the "
                 f"sentence before"
             )
-        forced, seen = self._forced.get(self._lane_key(row, question), (None, 0))
+        lane = self._lane(row, question)
+        forced, seen = self._forced.get(row, {}).get(lane, (None, 0))
         run = 0 if forced is None else _common(forced, said)
         # The last position is run again when it is asked for again: on the actual path it may see
         # more by then.
         first = min(run, steps - 1)
         if question.context is not None:
-            prefix = self._prefix(row, question.context, question.close)
-            return _View(first, said, [prefix] * (steps - first))
+            return _View(lane, first, said, [lane] * (steps - first))
         if self._path:
-            return _View(first, said, [Prefix(read)] * (steps - first))
+            return _View(lane, first, said, [Prefix(read)] * (steps - first))
         k, state = question.k, row.state
         assert k is not None
 
@@ -314,7 +310,7 @@ class _ModelLanes:
 
         if 0 < run == first and visible(run - 1) > seen:  # the models read on before it was written
             first -= 1
-        return _View(first, said, [Prefix(visible(one)) for one in range(first, steps)])
+        return _View(lane, first, said, [Prefix(visible(one)) for one in range(first, steps)])
 
     def _decode(
         self, queries: list[_Query], wanted: Mapping[int, int]
@@ -348,17 +344,23 @@ class _ModelLanes:
     def fork(
         self, question: Question, rows: Sequence[Row], heirs: Sequence[tuple[Row, Row]]
     ) -> None:
-        keys = {row: self._lane_key(row, question) for row in rows}
-        children = [(keys[parent], self._lane_key(child, question)) for parent, child in heirs]
-        forced = {key: self._forced.pop(key) for key in keys.values()}
-        self._forced.update({child: forced[parent] for parent, child in children})
-        self._lanes.fork(list(keys.values()), children)
+        lanes = {row: (row, self._lane(row, question)) for row in rows}
+        children = [
+            (lanes[parent], (child, self._lane(child, question))) for parent, child in heirs
+        ]
+        forced = {lane: self._forced[lane[0]].pop(lane[1]) for lane in lanes.values()}
+        for row in rows:
+            if not self._forced[row]:
+                del self._forced[row]
+        for parent, (child, lane) in children:
+            self._forced.setdefault(child, {})[lane] = forced[parent]
+        length = max(len(said) for said, _ in forced.values())
+        self._lanes.fork(list(lanes.values()), children, length)
 
     def release(self, row: Row) -> None:
         self._source.release(row)
-        for key in [key for key in self._forced if key[0] is row]:
-            del self._forced[key]
-            self._lanes.release(key)
+        for lane in self._forced.pop(row, ()):
+            self._lanes.release((row, lane))
 
     @property
     def nbytes(self) -> int:

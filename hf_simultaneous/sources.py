@@ -94,7 +94,7 @@ class CausalEncoder:
     def encode(self, sources: Mapping[Row, list[int]]) -> None:
         """Have the states of these tokens ready; what was there before stands first."""
         new = [row for row in sources if row.source_complete and row not in self._states]
-        if new:
+        if len(new) > 1:
             # Sources that are complete need no encoder cache and share one padded call.
             padded = self._model.encode([sources[row] for row in new])
             for row, states in zip(new, padded, strict=True):
@@ -136,7 +136,7 @@ class CausalEncoder:
 
     @property
     def nbytes(self) -> int:
-        kept = sum(state.nbytes for states in self._states.values() for state in states)
+        kept = sum(len(states) * states[0].nbytes for states in self._states.values() if states)
         return self._past.nbytes + kept
 
 

@@ -67,8 +67,8 @@ def translate(
 ) -> Translation:
     """The reference decoder. `distribution(source, target, k, context, models, seen, floors)` makes
     each prediction; `floors` are what reading on lets each position see, however small k is."""
-    decoder = _Decoder(policy, source, distribution, max_new_tokens, tail, State(catchup=catchup))
-    return decoder.run(early_stop)
+    decoder = _Decoder(policy, source, max_new_tokens, tail, State(catchup=catchup))
+    return decoder.run(early_stop, distribution)
 
 
 @dataclass
@@ -77,7 +77,6 @@ class _Decoder:
 
     policy: Policy
     source: Sequence[int]
-    distribution: Distribution
     max_new_tokens: int
     tail: Tail
     state: State
@@ -86,8 +85,8 @@ class _Decoder:
     floors: list[int] = field(default_factory=lambda: [0])
     asked: list[tuple[int | None, int | None, Prediction]] = field(default_factory=list)
 
-    def run(self, early_stop: bool) -> Translation:
-        state, done = self.state, self.done
+    def run(self, early_stop: bool, distribution: Distribution) -> Translation:
+        self.distribution, state, done = distribution, self.state, self.done
         while EOS not in state.target and len(state.target) < self.max_new_tokens:
             if state.source_ended and not self.tail.plain:
                 self.write_tail()
@@ -230,8 +229,8 @@ class Oracle:
     """`forced` for many translations at once: what they ask for is made in one padded call per
     model, and kept.
 
-    Still from scratch: a call knows nothing of any other. `translate` is started anew until nothing
-    is missing."""
+    Still from scratch: a call knows nothing of any other. A translation that misses an answer goes
+    on when it is there."""
 
     def __init__(self, models: Mapping[K, Any], members: Callable[[int | None], tuple[K, ...]]):
         self.models, self.members = models, members
@@ -367,15 +366,10 @@ class RandomSet:
         return *map(list, zip(*kept, strict=True)), redrawn
 
     def job(self, policy: Policy, source: Sequence[int]) -> Callable[[Distribution], Translation]:
-        return lambda distribution: translate(
-            policy,
-            source,
-            distribution,
-            catchup=self.generator.catchup,
-            max_new_tokens=self.max_new_tokens,
-            early_stop=self.early_stop,
-            tail=self.tail,
-        )
+        """Goes on where it was when an answer was missing: a policy is a function of the state."""
+        state = State(catchup=self.generator.catchup)
+        decoder = _Decoder(policy, source, self.max_new_tokens, self.tail, state)
+        return partial(decoder.run, self.early_stop)
 
 
 def random_model(

@@ -42,7 +42,7 @@ def train(
     model: SimultaneousMTModel, steps: int, rate: float, ks: tuple[int, ...], seed: int
 ) -> SimultaneousMTModel:
     rng, model = random.Random(seed), copy.deepcopy(model).train()
-    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98))
+    optimizer = torch.optim.Adam(model.parameters(), betas=(0.9, 0.98), fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, rate, total_steps=steps, pct_start=0.1
     )

@@ -83,9 +83,10 @@ def batched(
 
 
 def held(lanes: Lanes) -> int:
-    """How many sequences the lanes still keep."""
+    """How many sequences the lanes still keep, and how many rows they know of."""
     return sum(
-        len(one._lanes._slots) + len(one._source.store._slots) for one in lanes._models.values()
+        len(one._lanes._slots) + len(one._source.store._slots) + len(one._forced)
+        for one in lanes._models.values()
     )
 
 
