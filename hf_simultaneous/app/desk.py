@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -26,7 +25,7 @@ from ..policies import (
     linear_thresholds,
 )
 from ..sentences import SentenceSplitting
-from ..sets import BUILTIN
+from ..sets import SpokenLanguages, languages_of
 from ..text import SourceRevised
 from ..text_session import TextEvent, TextSession
 
@@ -42,25 +41,6 @@ CAUTION = [(rhos[1], rhos[10]) for rhos in PAPER_SETTINGS.values()]
 CSS = files(__package__).joinpath("desk.css").read_text(encoding="utf-8")
 
 NO_POLICY = "<p>No policy is chosen: tick one in the settings.</p>"
-
-
-@dataclass(frozen=True)
-class SpokenLanguages:
-    """Codes of the languages a visitor reads, where they are known."""
-
-    source: str | None = None
-    target: str | None = None
-
-
-GERMAN_ENGLISH = SpokenLanguages("de", "en")
-
-
-def languages_of(generator: "AdaptiveWaitKGenerator") -> SpokenLanguages:
-    """The two languages, as far as they are known: of models of many languages those that were
-    asked for, and those of the set in the package."""
-    if BUILTIN in Path(generator.model.config.name_or_path, "here").parents:
-        return GERMAN_ENGLISH
-    return SpokenLanguages(generator.source_language, generator.target_language)
 
 
 def policies_for(

@@ -12,17 +12,9 @@ from typing import Any
 import gradio as gr
 
 from ..generation import AdaptiveWaitKGenerator
+from ..sets import GERMAN_ENGLISH, SpokenLanguages, languages_of
 from ..text_session import operating_points
-from .desk import (
-    CAUTION,
-    CSS,
-    GERMAN_ENGLISH,
-    Desk,
-    SpokenLanguages,
-    ends_sentence,
-    languages_of,
-    policies_for,
-)
+from .desk import CAUTION, CSS, Desk, ends_sentence, policies_for
 from .ports import check_port
 
 

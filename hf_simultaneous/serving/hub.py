@@ -7,9 +7,11 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..policies import NAMES
+from ..sets import languages_of
 from ..text_session import operating_points
 from ..version import __version__
 from .access import Access
@@ -60,6 +62,7 @@ class Hub:
         self._places = 0
         self._loaded = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.on_loaded: Callable[[], None] = lambda: None
         self.on_failure: Callable[[], None] = lambda: None
 
     def begin(self) -> None:
@@ -110,10 +113,7 @@ class Hub:
         assert generator is not None
         return {
             **self.about,
-            "languages": {
-                "source": generator.source_language,
-                "target": generator.target_language,
-            },
+            "languages": asdict(languages_of(generator)),
             "latencies": operating_points(generator),
             "policies": list(NAMES),
             "k": sorted(generator.thresholds),
@@ -174,9 +174,11 @@ class Hub:
             self._loop.call_soon_threadsafe(self._hand_out, reports)
 
     def _hand_out(self, reports: list[tuple[Ticket, Report]]) -> None:
-        self._loaded.set()
         if self.engine.failure is not None:
             self.on_failure()
+        elif not self._loaded.is_set():
+            self.on_loaded()
+        self._loaded.set()
         for ticket, report in reports:
             ticket.report(report)
 

@@ -212,12 +212,28 @@ def serve(
         server.should_exit = True
 
     hub.on_failure = stop
-    scheme = "wss" if request.ssl_certfile else "ws"
-    port = listener.getsockname()[1]
-    announce(f"{scheme}://{request.host}:{port}/v1/stream  (Ctrl-C stops it)")
+    addresses = _addresses(request, listener.getsockname()[1])
+
+    def ready() -> None:
+        known = {name: code for name, code in hub.info()["languages"].items() if code}
+        log("ready", set=request.name, **known, **addresses, stop="Ctrl-C")
+
+    hub.on_loaded = ready
+    announce(addresses["ws"])
+    log("loading", set=request.name)
     server.run(sockets=[listener])
     if hub.engine.failure is not None:
         raise hub.engine.failure
+
+
+def _addresses(request: ServeRequest, port: int) -> dict[str, Any]:
+    """Of a stream, and of a whole text."""
+    secure = "s" if request.ssl_certfile else ""
+    host = f"[{request.host}]" if ":" in request.host else request.host
+    return {
+        "ws": f"ws{secure}://{host}:{port}/v1/stream",
+        "http": f"http{secure}://{host}:{port}/v1/translate",
+    }
 
 
 def _listen(request: ServeRequest) -> socket.socket:

@@ -19,14 +19,13 @@ from hf_simultaneous.app.desk import (
     CAUTION,
     KEPT,
     Desk,
-    SpokenLanguages,
     ends_sentence,
-    languages_of,
     path,
     policies_for,
 )
 from hf_simultaneous.app.desk import said as desk_said
 from hf_simultaneous.app.gradio_page import CHOICES, build
+from hf_simultaneous.sets import SpokenLanguages, languages_of
 from hf_simultaneous.text_session import TextSession
 from tests.babble import SENTENCES, TEXT, babbler
 

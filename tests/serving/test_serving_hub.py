@@ -76,6 +76,12 @@ def logged_facts(caplog):
     return [record.facts for record in caplog.records if hasattr(record, "facts")]
 
 
+def test_the_languages_of_the_set_in_the_package_are_told():
+    with running(AdaptiveWaitKGenerator.from_pretrained) as (_, client):
+        told = client.get("/v1/info").json()["languages"]
+    assert told == {"source": "de", "target": "en"}
+
+
 def test_nobody_is_let_in_before_the_models_are_there(generator):
     there = threading.Event()
 
