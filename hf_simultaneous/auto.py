@@ -5,6 +5,7 @@ Knows the names of our classes and the tables in which transformers keeps its ow
 tables take names, not classes: transformers fills them in the middle of circular imports, where
 importing a model of ours would fail."""
 
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -82,6 +83,7 @@ def register_pipeline(ours: ModuleType) -> None:
     from transformers.pipelines import PIPELINE_REGISTRY
 
     from .named import NamedSet, NamedSetConfig, NamedSetTokenizer
+    from .quiet import unless_defaulted_to
     from .sets import BUILTIN
 
     AutoConfig.register(NamedSetConfig.model_type, NamedSetConfig, exist_ok=True)
@@ -95,6 +97,7 @@ def register_pipeline(ours: ModuleType) -> None:
         default={"model": (str(BUILTIN), "main")},
         type="text",
     )
+    logging.getLogger("transformers.pipelines").addFilter(unless_defaulted_to(str(BUILTIN)))
 
 
 _REGISTRATIONS: dict[str, Callable[[ModuleType], None]] = {

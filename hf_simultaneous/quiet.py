@@ -1,9 +1,18 @@
-"""Loading without bars: a set is several small models, and a bar for each says nothing.
+"""What transformers says that would only worry: a bar for each of the small models of a set, and
+that nobody named the model that comes with the package.
 
 Knows the switches of transformers and the hub; not what is loaded."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from logging import LogRecord
+
+
+def unless_defaulted_to(place: str) -> Callable[[LogRecord], bool]:
+    """A filter for the log of `pipeline`: where no model is named, it advises against the default,
+    which on the hub may change any day. What lies at `place` does not."""
+    notice = f"No model was supplied, defaulted to {place} "
+    return lambda record: not record.getMessage().startswith(notice)
 
 
 @contextmanager

@@ -1,14 +1,18 @@
-"""Sets are loaded without bars, and what the user had switched on or off stays so."""
+"""Sets are loaded without bars and without warnings of our own default, and what the user had
+switched on or off stays so."""
 
 import itertools
+from logging import Handler
 from pathlib import Path
 
 import pytest
 from huggingface_hub import utils as hub
+from transformers import pipelines
 from transformers.utils import logging
 
 from hf_simultaneous import AdaptiveWaitKGenerator
 from hf_simultaneous.quiet import without_bars
+from hf_simultaneous.sets import BUILTIN
 from tests.babble import save_babbler
 
 
@@ -51,3 +55,25 @@ def test_a_set_loads_without_bars_unless_more_is_asked_for(switches, tmp_path, c
     switches(True, False, logging.INFO)
     AdaptiveWaitKGenerator.from_pretrained(folder)
     assert "Loading weights" in capsys.readouterr().err
+
+
+class Said(Handler):
+    """What was logged."""
+
+    def __init__(self):
+        super().__init__()
+        self.messages = []
+
+    def emit(self, record):
+        self.messages.append(record.getMessage())
+
+
+def test_only_the_notice_of_our_own_default_is_left_out(monkeypatch):
+    """That it is worded so is seen where a pipeline is made of that default."""
+    log, said = pipelines.logger, Said()
+    monkeypatch.setattr(log, "handlers", [said])
+    for place in (BUILTIN, "some/model"):
+        log.warning(f"No model was supplied, defaulted to {place} and revision main.")
+    log.warning("Both `device` and `device_map` are specified.")
+    assert [message.split()[0] for message in said.messages] == ["No", "Both"]
+    assert "some/model" in said.messages[0]
