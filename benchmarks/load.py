@@ -17,7 +17,7 @@ from rich.table import Table
 
 from benchmarks.bench import machine, versions
 from benchmarks.load_picture import draw
-from benchmarks.load_runs import Outcome, ask, busy_cores, percentile, run, served
+from benchmarks.load_runs import BUSY, Others, Outcome, ask, percentile, run, served
 from benchmarks.speakers import Heard, Plan
 
 
@@ -30,7 +30,9 @@ UTILISATION = 0.7
 """Of a core, when its speakers are counted by its computing time alone."""
 
 PARTS = ("batching", "curve", "flooded", "overloaded", "killed", "ray")
-"""What can be run by itself; `flooded` and `overloaded` need the capacity that `curve` found."""
+"""What can be run by itself."""
+NEED_CAPACITY = {"flooded", "overloaded"}
+"""They need to know what `curve` finds out."""
 
 # name: (what it is, what must hold, at least or at most)
 REQUIRED: dict[str, tuple[str, float, str]] = {
@@ -73,7 +75,7 @@ class Load:
         self._console = console
         self.rows: dict[str, float] = {}
         self.void: set[str] = set()
-        """Rows whose times mean nothing, because the speakers were late."""
+        """Rows whose times mean nothing: others used the machine, or the speakers were late."""
         self.runs: dict[str, Any] = {}
         self.parts: dict[str, Any] = {}
         """How each part was run."""
@@ -87,21 +89,25 @@ class Load:
         self.void = {name for name, row in found["rows"].items() if row["void"]}
         self.runs = dict(found["runs"])
         self.parts = dict(found["parts"])
-        self.curve = [Outcome(**self.runs[name]) for name in self.runs if _is_point(name)]
+        points = [self.runs[name] for name in self.runs if _is_point(name)]
+        self.curve = [Outcome(**{"others": 0.0, **point}) for point in points]
         self.capacity = found["capacity"]
 
     def run(self, parts: Sequence[str]) -> None:
         """Each part with servers of its own."""
         for part in PARTS:
+            if part in NEED_CAPACITY and not self.capacity:
+                continue
             if part in parts:
-                others = busy_cores()
+                others = Others()
                 getattr(self, f"_{part}")()
-                self.parts[part] = {**asdict(self._times), "others": others}
+                self.parts[part] = {**asdict(self._times), "others": others.cores()}
 
     def _run(self, name: str, server: Any, plan: Plan) -> tuple[Outcome, list[Heard]]:
         outcome, heard = run(server, plan)
         self.runs[name] = asdict(outcome)
-        void = "  VOID: the speakers were late" if outcome.void else ""
+        late = f"{outcome.lateness_p99:.0f} ms late, others used {outcome.others:g} cores"
+        void = f"  VOID: {late}" if outcome.void else ""
         self._console.print(
             f"{name:24} {outcome.words_per_second:7.1f} words/s  p50 {outcome.p50:7.1f}  p95 "
             f"{outcome.p95:7.1f}  p99 {outcome.p99:7.1f} ms  cpu {outcome.cpu_per_word:5.1f} "
@@ -110,10 +116,11 @@ class Load:
         )
         return outcome, heard
 
-    def _keep(self, name: str, value: float, *of: Outcome) -> None:
-        """A figure, and the runs that it rests on."""
+    def _keep(self, name: str, value: float, *void: bool) -> None:
+        """A figure; void if one of the runs that it rests on is."""
         self.rows[name] = value
-        if any(outcome.void for outcome in of):
+        self.void.discard(name)
+        if any(void):
             self.void.add(name)
 
     def _alone(self, seconds: float = 0.0) -> dict[str, Any]:
@@ -133,7 +140,7 @@ class Load:
                     busy[name][speakers], _ = self._run(f"busy {name} {speakers}", server, plan)
         for name, found in busy.items():
             rates = found[32].words_per_second, found[1].words_per_second
-            self.rows[f"batching_{name}"] = rates[0] / rates[1]
+            self._keep(f"batching_{name}", rates[0] / rates[1], found[1].void, found[32].void)
             self.rows[f"batching_{name}_cpu"] = found[1].cpu_per_word / found[32].cpu_per_word
             speakers_per_core = UTILISATION * GAP * 1000 / found[32].cpu_per_word
             self.rows[f"speakers_per_core_{name}"] = speakers_per_core
@@ -155,9 +162,9 @@ class Load:
         good = [point.speakers for point in self.curve if point.p95 <= 1000 * GAP]
         self.capacity = max(good, default=0)
         by = {point.speakers: point for point in self.curve}
-        self._keep("p95_at_32", by[32].p95 / (1000 * GAP), by[32])
-        self._keep("p95_over_alone", by[1].p95 / percentile(alone["waits"], 95), by[1])
-        self._keep("slowest_stream", by[32].slowest_over_median, by[32])
+        self._keep("p95_at_32", by[32].p95 / (1000 * GAP), by[32].void)
+        self._keep("p95_over_alone", by[1].p95 / percentile(alone["waits"], 95), by[1].void)
+        self._keep("slowest_stream", by[32].slowest_over_median, by[32].void)
 
     def _point(self, server: Any, speakers: int) -> Outcome:
         plan = self._times.plan(server.stream, speakers, keep=speakers == 32)
@@ -183,18 +190,18 @@ class Load:
             calm, _ = self._run("calm", server, self._times.plan(server.stream, speakers))
             plan = self._times.plan(server.stream, speakers, flooders=1)
             flooded, _ = self._run("beside a flood", server, plan)
-        self._keep("flooded_p95", flooded.p95 / calm.p95, calm, flooded)
+        self._keep("flooded_p95", flooded.p95 / calm.p95, calm.void, flooded.void)
 
     def _overloaded(self) -> None:
-        """Twice as many as there is room for."""
-        room = max(1, self.capacity)
+        """Twice as many as there is room for, half of whom try again and again."""
+        room = self.capacity
         with served("--max-streams", str(room)) as server:
             at, _ = self._run("at capacity", server, self._times.plan(server.stream, room))
-            plan = self._times.plan(server.stream, 2 * room)
+            plan = self._times.plan(server.stream, room, too_many=room)
             over, _ = self._run("twice capacity", server, plan)
-        self._keep("overload_p95", over.p95 / at.p95, at, over)
+        self._keep("overload_p95", over.p95 / at.p95, at.void, over.void)
         if over.refusals_p95 is not None:
-            self.rows["refusal_ms"] = over.refusals_p95
+            self._keep("refusal_ms", over.refusals_p95, over.void)
 
     def _killed(self) -> None:
         """One of two servers goes, in the middle of a sentence."""
@@ -214,17 +221,20 @@ class Load:
                     for name, plan in (("busy 32", busy), ("8 of them", calm))
                 ]
         (full, few), (ray_full, ray_few) = found["embedded"], found["ray"]
-        self.rows["ray_rate"] = ray_full.words_per_second / full.words_per_second
+        rate = ray_full.words_per_second / full.words_per_second
+        self._keep("ray_rate", rate, full.void, ray_full.void)
         self.rows["ray_rate_cpu"] = full.cpu_per_word / ray_full.cpu_per_word
-        self._keep("ray_added_ms", ray_few.p50 - few.p50, few, ray_few)
+        self._keep("ray_added_ms", ray_few.p50 - few.p50, few.void, ray_few.void)
         with served("--engine", "ray", "--replicas", "2", port=18774) as server:
             plan = {"urls": [server.url], "pid": server.workers[0].pid}
             self._outlive("ray_killed", plan)
 
     def _outlive(self, name: str, plan: dict[str, Any]) -> None:
+        others = Others()
         found = ask("outlive", {**plan, "speakers": 8, "gap": GAP})
-        self.rows[f"{name}_equal"] = _share_equal(self._alone()["actions"], found["told"])
-        self.rows[f"{name}_pause"] = max(found["pauses"], default=0.0)
+        busy = others.cores() > BUSY
+        self._keep(f"{name}_equal", _share_equal(self._alone()["actions"], found["told"]))
+        self._keep(f"{name}_pause", max(found["pauses"]), busy)
 
 
 def _is_point(name: str) -> bool:
@@ -277,6 +287,7 @@ def main() -> None:
     parser.add_argument(
         "--only", nargs="+", choices=PARTS, metavar="PART", help=f"some of {', '.join(PARTS)}"
     )
+    parser.add_argument("--capacity", type=int, help="take it as given, not from `curve`")
     parser.add_argument("--output", type=Path, default=OUT)
     arguments = parser.parse_args()
     console = Console()
@@ -285,6 +296,13 @@ def main() -> None:
     before = arguments.output / "load.json"
     if arguments.only and before.exists():
         load.restore(json.loads(before.read_text()))
+    load.capacity = arguments.capacity or load.capacity
+    only = set(arguments.only or PARTS)
+    if NEED_CAPACITY & only and "curve" not in only and not load.capacity:
+        parser.error(
+            f"{', '.join(sorted(NEED_CAPACITY))} need the capacity: run `curve` first, or say "
+            "--capacity"
+        )
     try:
         load.run(arguments.only or PARTS)
     finally:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +21,8 @@ from benchmarks.speakers import Heard, Plan
 
 LATE = 0.02
 """Seconds that the speakers themselves may be late; a run in which they were later says nothing."""
+BUSY = 0.2
+"""Cores that others may use; a run beside more than that says nothing of times."""
 PATIENCE = 300.0
 FIRST = (1, 16)
 BRIEF = {"gap": 0.0, "warm": 0.0, "seconds": 1.5}
@@ -86,9 +88,31 @@ def _wait_until_ready(url: str) -> None:
     raise TimeoutError(f"no server at {url}")
 
 
-def busy_cores() -> float:
-    """How many cores others use, while none of ours runs."""
-    return round(psutil.cpu_percent(1.0) / 100 * (psutil.cpu_count() or 1), 2)
+class Others:
+    """How much of the machine is used by others than this process and those below it."""
+
+    def __init__(self) -> None:
+        self._began, self._used = time.monotonic(), self._seconds()
+
+    def cores(self) -> float:
+        """On average since this was made."""
+        passed = max(time.monotonic() - self._began, 1e-3)
+        return round(max(0.0, self._seconds() - self._used) / passed, 2)
+
+    def _seconds(self) -> float:
+        machine = psutil.cpu_times()._asdict()
+        idle = ("idle", "iowait", "guest", "guest_nice")  # guests are counted as user, too
+        return sum(spent for name, spent in machine.items() if name not in idle) - _ours()
+
+
+def _ours() -> float:
+    """Seconds of a core that we have used, those of children that are over included."""
+    me = psutil.Process()
+    found = 0.0
+    for process in (me, *me.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            found += sum(process.cpu_times()[:4])  # user and system, its own and its children's
+    return found
 
 
 def ask(module: str, plan: dict[str, Any]) -> Any:
@@ -115,25 +139,27 @@ class Outcome:
     refusals_p95: float | None
     failed: int
     lateness_p99: float
+    others: float
+    """Cores that others used meanwhile."""
     void: bool
-    """Were the speakers themselves too late for the times to mean anything?"""
+    """Do the times mean nothing, because others used the machine or the speakers were late?"""
 
 
 def run(server: Served, plan: Plan) -> tuple[Outcome, list[Heard]]:
     """Let them speak."""
-    before = server.cpu_seconds
+    before, others = server.cpu_seconds, Others()
     heard = [Heard(**one) for one in ask("speakers", asdict(plan))]
-    return outcome(plan, heard, server.cpu_seconds - before), heard
+    return outcome(plan, heard, server.cpu_seconds - before, others.cores()), heard
 
 
-def outcome(plan: Plan, heard: Sequence[Heard], cpu: float) -> Outcome:
-    admitted = [one for one in heard if one.refused_after is None]
+def outcome(plan: Plan, heard: Sequence[Heard], cpu: float, others: float) -> Outcome:
+    admitted = [one for one in heard if one.waits or one.failed]
     waits = [wait for one in admitted for wait in one.waits]
     means = [statistics.mean(one.waits) for one in admitted if one.waits]
     lateness = percentile([late for one in admitted for late in one.lateness], 99)
-    refused = [one.refused_after for one in heard if one.refused_after is not None]
+    refusals = [after for one in heard for after in one.refusals]
     return Outcome(
-        speakers=plan.speakers,
+        speakers=plan.speakers + plan.too_many,
         admitted=len(admitted),
         words=len(waits),
         words_per_second=round(len(waits) / plan.seconds, 2),
@@ -142,10 +168,11 @@ def outcome(plan: Plan, heard: Sequence[Heard], cpu: float) -> Outcome:
         p99=percentile(waits, 99),
         cpu_per_word=round(1000 * cpu / max(1, sum(one.done for one in heard)), 2),
         slowest_over_median=round(max(means) / statistics.median(means), 2) if means else math.nan,
-        refusals_p95=percentile(refused, 95) if refused else None,
+        refusals_p95=percentile(refusals, 95) if refusals else None,
         failed=sum(one.failed is not None for one in heard),
         lateness_p99=lateness,
-        void=plan.gap > 0 and lateness > 1000 * LATE,
+        others=others,
+        void=others > BUSY or (plan.gap > 0 and lateness > 1000 * LATE),
     )
 
 

@@ -35,6 +35,8 @@ async def run(urls: list[str], pid: int, speakers: int, gap: float) -> dict[str,
     os.kill(pid, signal.SIGKILL)
     heard = await spoken
     moved = [client._turn > 1 for client in clients]
+    if not any(moved):
+        raise RuntimeError(f"nobody spoke to process {pid}, which was killed")
     return {
         "told": [[sentence, told] for sentence, (told, _) in zip(sentences, heard, strict=True)],
         "pauses": [longest for (_, longest), left in zip(heard, moved, strict=True) if left],

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from benchmarks.load_runs import Served, ask, percentile, served
+from benchmarks.load_runs import BUSY, Others, Served, ask, percentile, served
 from benchmarks.speakers import Heard, Plan
 
 
@@ -35,16 +35,19 @@ def done_by_minute(heard: list[Heard], minutes: int) -> list[int]:
 
 
 class Held(NamedTuple):
-    """What the server had used by the end of a minute."""
+    """What the server had used by the end of a minute, and how many cores others used in it."""
 
     cpu_seconds: float
     mebibytes: float
+    others: float
 
 
 def watch(server: Served, minutes: int, held: list[Held]) -> None:
     for _ in range(minutes):
+        others = Others()
         time.sleep(60)
-        held.append(Held(server.cpu_seconds, server.process.memory_info().rss / 2**20))
+        resident = server.process.memory_info().rss / 2**20
+        held.append(Held(server.cpu_seconds, resident, others.cores()))
 
 
 def steady(name: str, values: list[float]) -> str:
@@ -73,12 +76,16 @@ def main() -> None:
     times = [percentile(one, 95) for one in waits]
     done = done_by_minute(heard, arguments.minutes)
     costs = [1000 * cpu / max(1, words) for cpu, words in zip(used, done, strict=True)]
-    print(f"{'minute':>6}  {'done':>6}  {'p95 ms':>8}  {'core ms/word':>12}  {'MiB resident':>12}")
+    heads = ("minute", "done", "p95 ms", "core ms/word", "MiB resident", "others' cores")
+    print("  ".join(heads))
     rows = zip(done, times, costs, held, strict=True)
     for minute, (words, p95, cost, now) in enumerate(rows, 1):
-        print(f"{minute:6}  {words:6}  {p95:8.1f}  {cost:12.2f}  {now.mebibytes:12.1f}")
+        cells = (minute, words, f"{p95:.1f}", f"{cost:.2f}", f"{now.mebibytes:.1f}", now.others)
+        sized = zip(cells, heads, strict=True)
+        print("  ".join(f"{cell:>{len(head)}}" for cell, head in sized))
     if arguments.minutes > 2:
-        print(steady("p95", times))
+        busy = max(now.others for now in held) > BUSY
+        print("p95 is VOID: others used the machine" if busy else steady("p95", times))
         print(steady("computing", costs))
 
 

@@ -23,6 +23,8 @@ from hf_simultaneous.serving.protocol import SUBPROTOCOL
 SENTENCES = (Path(__file__).parent / "german.txt").read_text(encoding="utf-8").splitlines()
 JITTER = 0.2
 """Of the gap between two words: people do not speak like clocks."""
+AGAIN = 1.0
+"""Seconds after which somebody who was refused tries again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +38,8 @@ class Plan:
     warm: float = 10.0
     seconds: float = 60.0
     start: dict[str, Any] = field(default_factory=dict)
+    too_many: int = 0
+    """Speakers who come when the others are there, and again and again if there is no room."""
     flooders: int = 0
     """Streams that send as fast as they are allowed to, besides."""
     keep: bool = False
@@ -53,7 +57,8 @@ class Heard:
     """When these words were due, in seconds after the warm-up."""
     lateness: list[float] = field(default_factory=list)
     sentences: list[list[str]] = field(default_factory=list)
-    refused_after: float | None = None
+    refusals: list[float] = field(default_factory=list)
+    """How long it took to be refused, each time."""
     failed: str | None = None
 
 
@@ -74,12 +79,23 @@ class Speaker:
         self._jitter = random.Random(1000 + number)
         self._phase = self._jitter.uniform(0, max(plan.gap, 0.4))
         self._begin = begin
+        self._over = begin + plan.warm + plan.seconds
+        first = number < plan.speakers
+        self._comes = 0.0 if first else begin + AGAIN * self._jitter.uniform(1, 2)
         self._due: dict[int, float] = {}
         self._done = asyncio.Event()
         self._actions: list[str] = []
         self.heard = Heard()
 
     async def run(self) -> Heard:
+        """Come, speak if there is room, and try again if there is none."""
+        await asyncio.sleep(self._comes - time.monotonic())
+        while time.monotonic() < self._over and not await self._try():
+            await asyncio.sleep(AGAIN)
+        return self.heard
+
+    async def _try(self) -> bool:
+        """False if there is no room."""
         came = time.monotonic()
         try:
             async with connect(
@@ -91,16 +107,16 @@ class Speaker:
                 await asyncio.wait([listener], timeout=0.1)
                 listener.cancel()
         except InvalidStatus:
-            self.heard.refused_after = time.monotonic() - came
+            self.heard.refusals.append(time.monotonic() - came)
+            return False
         except (ConnectionClosed, OSError, TimeoutError) as error:
             self.heard.failed = repr(error)
-        return self.heard
+        return True
 
     async def _speak(self, socket: ClientConnection) -> None:
-        over = self._begin + self._plan.warm + self._plan.seconds
-        due = self._begin + self._phase
+        due = max(self._begin, time.monotonic()) + self._phase
         seq = 0
-        while due < over:
+        while due < self._over:
             await asyncio.sleep(due - time.monotonic())
             now = time.monotonic()
             seq += 1
@@ -114,11 +130,11 @@ class Speaker:
                 await self._done.wait()
                 self._done.clear()
                 due = time.monotonic()
-        await self._wait_for_rest(over)
+        await self._wait_for_rest()
 
-    async def _wait_for_rest(self, over: float) -> None:
+    async def _wait_for_rest(self) -> None:
         """Words that are due must count, however late they are done; but not for ever."""
-        while self._due and time.monotonic() < over + self._plan.seconds:
+        while self._due and time.monotonic() < self._over + self._plan.seconds:
             await asyncio.sleep(0.05)
         for due in self._due.values():
             self._waited(due)
@@ -173,7 +189,8 @@ async def _ignore(socket: ClientConnection) -> None:
 async def speak(plan: Plan) -> list[Heard]:
     """All of them at once."""
     begin = time.monotonic() + 0.5
-    speakers = [Speaker(plan, number, begin) for number in range(plan.speakers)]
+    everybody = range(plan.speakers + plan.too_many)
+    speakers = [Speaker(plan, number, begin) for number in everybody]
     over = begin + plan.warm + plan.seconds
     flooders = [asyncio.create_task(flood(plan, over)) for _ in range(plan.flooders)]
     heard = await asyncio.gather(*[speaker.run() for speaker in speakers])

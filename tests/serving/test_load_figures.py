@@ -1,11 +1,17 @@
 """What the load test makes of what its speakers went through."""
 
 import math
+import subprocess
+import sys
+from collections import namedtuple
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
-from benchmarks.load import REQUIRED, holds
-from benchmarks.load_runs import outcome, percentile
+from benchmarks import load_runs
+from benchmarks.load import REQUIRED, Load, Times, holds
+from benchmarks.load_runs import Others, _ours, outcome, percentile
 from benchmarks.soak_served import by_minute, done_by_minute, steady
 from benchmarks.speakers import SENTENCES, Heard, Plan, words
 
@@ -16,17 +22,53 @@ def test_percentiles_are_values_that_occurred():
     assert math.isnan(percentile([], 50))
 
 
-@pytest.mark.parametrize(("late", "void"), [(0.001, False), (0.03, True)])
-def test_a_run_whose_speakers_were_late_is_void(late, void):
+@pytest.mark.parametrize(
+    ("late", "others", "void"), [(0.001, 0.1, False), (0.03, 0.1, True), (0.001, 0.5, True)]
+)
+def test_a_run_is_void_whose_speakers_were_late_or_beside_which_others_worked(late, others, void):
     heard = [
         Heard(done=4, waits=[0.1, 0.3], lateness=[late]),
         Heard(done=4, waits=[0.1, 0.1], lateness=[late]),
-        Heard(refused_after=0.05),
+        Heard(refusals=[0.05, 0.04]),
     ]
-    figures = outcome(Plan(url="", speakers=3, seconds=2.0), heard, cpu=0.08)
+    plan = Plan(url="", speakers=2, too_many=1, seconds=2.0)
+    figures = outcome(plan, heard, cpu=0.08, others=others)
+    assert figures.speakers == 3
     assert (figures.admitted, figures.words_per_second, figures.p95) == (2, 2.0, 300.0)
     assert (figures.cpu_per_word, figures.refusals_p95, figures.void) == (10.0, 50.0, void)
     assert figures.slowest_over_median == pytest.approx(0.2 / 0.15, abs=0.01)
+
+
+def test_streams_that_are_always_busy_cannot_be_late_but_others_can_disturb_them():
+    plan = Plan(url="", gap=0.0, seconds=2.0)
+    heard = [Heard(done=1, waits=[0.1], lateness=[0.5])]
+    assert not outcome(plan, heard, cpu=0.1, others=0.0).void
+    assert outcome(plan, heard, cpu=0.1, others=1.0).void
+
+
+def test_what_we_use_ourselves_is_not_what_others_use(monkeypatch):
+    machine, clock = SimpleNamespace(cpu=10.0), SimpleNamespace(now=100.0)
+    times = namedtuple("times", "user idle guest")
+    monkeypatch.setattr(load_runs.psutil, "cpu_times", lambda: times(machine.cpu, 50.0, 5.0))
+    monkeypatch.setattr(load_runs.time, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(load_runs, "_ours", lambda: machine.cpu - 4.0 - (clock.now - 100) / 4)
+    others = Others()
+    machine.cpu, clock.now = 18.0, 110.0
+    assert others.cores() == 0.25
+
+
+def test_our_own_use_counts_children_that_are_over():
+    before = _ours()
+    subprocess.run([sys.executable, "-c", "sum(range(10**6))"], check=True)
+    assert _ours() > before
+
+
+def test_a_part_that_is_run_again_is_no_longer_void():
+    load = Load(Times(), Console(quiet=True))
+    load._keep("flooded_p95", 1.5, True, False)
+    assert load.void == {"flooded_p95"}
+    load._keep("flooded_p95", 1.1, False, False)
+    assert not load.void
 
 
 def test_bounds_are_read_from_both_sides():
