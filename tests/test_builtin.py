@@ -4,11 +4,12 @@ sensible."""
 import statistics
 
 import pytest
-from transformers import pipeline
+from transformers import pipelines
 
 from hf_simultaneous import Adaptive, AdaptiveWaitKGenerator, FullSentence, TextSession
 from hf_simultaneous.cli.doctor import describe_set
 from hf_simultaneous.sets import BUILTIN
+from tests.test_quiet import Said
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +74,9 @@ def test_operating_points_go_from_quick_to_careful(generator):
     )
 
 
-def test_the_pipeline_needs_no_model_either():
-    (result,) = pipeline("simultaneous-translation")(["Ich bin müde."])
+def test_the_pipeline_needs_no_model_either(monkeypatch):
+    said = Said()
+    monkeypatch.setattr(pipelines.logger, "handlers", [said])
+    (result,) = pipelines.pipeline("simultaneous-translation")(["Ich bin müde."])
     assert result["translation_text"]
+    assert said.messages == [], "nobody is advised against it"
