@@ -28,6 +28,13 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("calm")
 
 
+def pytest_collection_modifyitems(items):
+    """Folders whose files take long first: two processes that share the files are done together
+    only if the last of them are short."""
+    long = tuple(f"tests/{folder}/" for folder in ("serving", "sharing", "system", "training"))
+    items.sort(key=lambda item: not item.nodeid.startswith(long))
+
+
 def pytest_collection_finish():
     """What was imported stays: no collection of garbage need look at it again, and every training
     asks for one."""

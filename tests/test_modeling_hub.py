@@ -23,6 +23,7 @@ from transformers import (
 import hf_simultaneous
 from hf_simultaneous import SimultaneousConfig, SimultaneousMTModel
 from hf_simultaneous.modeling_simultaneous import SimultaneousModel
+from hf_simultaneous.pipelines import TASK
 from tests.tiny import (
     EOS,
     PAD,
@@ -430,13 +431,24 @@ IMPORT_ORDERS = {
         from hf_simultaneous import SimultaneousMTModel
         from transformers import AutoConfig, AutoModelForSeq2SeqLM
     """,
+    **{
+        f"ours, then {first}": f"""
+        import hf_simultaneous
+        assert "transformers" not in sys.modules
+        import {first}
+        from transformers.pipelines import PIPELINE_REGISTRY
+        assert {TASK!r} in PIPELINE_REGISTRY.get_supported_tasks()
+        assert "hf_simultaneous.generation" not in sys.modules, "the models can wait"
+    """
+        for first in ("transformers", "hf_simultaneous.pipelines")
+    },
 }
 EVERY_ORDER = """
 import os, sys, textwrap, traceback
 orders, check = {orders!r}, {check!r}
 for name, order in orders.items():
     if name != "ours alone":
-        import torch.distributed.tensor  # slow, and transformers will want it
+        import torch._dynamo, torch.distributed.tensor  # slow, and transformers will want them
     if os.fork() == 0:
         status = 1
         try:

@@ -16,7 +16,7 @@ from hf_simultaneous.cli import translate
 from hf_simultaneous.cli.ahead import check_answers, found_set, waiting_for
 from hf_simultaneous.cli.keyboard import say_ready
 from hf_simultaneous.cli.requests import TranslateRequest
-from tests.serving.processes import free_port
+from tests.forked import free_port
 
 
 ROOT = Path(__file__).resolve().parents[2]

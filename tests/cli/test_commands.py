@@ -18,7 +18,7 @@ from hf_simultaneous.text_session import TextSession
 from hf_simultaneous.version import __version__
 from tests import law
 from tests.babble import SENTENCES, TEXT, babbler, save_babbler
-from tests.serving.processes import free_port
+from tests.forked import free_port
 from tests.tiny import tiny_model
 
 

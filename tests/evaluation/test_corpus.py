@@ -2,11 +2,7 @@
 refusal."""
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -47,12 +43,12 @@ from hf_simultaneous.schedule import FULL
 from hf_simultaneous.version import __version__
 from hf_simultaneous.words import source_words
 from tests.corpora import REFERENCE, SOURCE, line
+from tests.forked import run_shared
 from tests.tiny import TALKATIVE, VOCABULARY, tiny_model
 
 
 QUIET = Decoding(batch_size=4, timed=2, progress=False)
 QUICK = Scoring(bootstrap=Bootstrap(20))
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -489,18 +485,8 @@ Path(sys.argv[2] + "." + os.environ["RANK"]).write_text(str(sum(counts)))
 
 @pytest.mark.system
 def test_processes_share_a_corpus_and_give_what_one_gives(generator, tmp_path):
-    (tmp_path / "shared.py").write_text(SHARED)
     generator.save_pretrained(tmp_path / "set")
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    outcome = subprocess.run(
-        [*launch, tmp_path / "shared.py", tmp_path / "set", tmp_path / "log.jsonl"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "GLOO_SOCKET_IFNAME": "lo"},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert outcome.returncode == 0, outcome.stderr
+    run_shared(SHARED, tmp_path / "set", tmp_path / "log.jsonl")
     shares = [int((tmp_path / f"log.jsonl.{rank}").read_text()) for rank in range(2)]
     assert sorted(shares) == [5, 6]
     alone = decode_corpus(

@@ -1,7 +1,7 @@
 import pytest
 
 from tests.babble import babbler, save_babbler
-from tests.serving.processes import Server
+from tests.serving.processes import Server, started
 
 
 @pytest.fixture(scope="session")
@@ -16,8 +16,14 @@ def generator():
 
 
 @pytest.fixture(scope="session")
-def server(babble):
-    """One server for the tests that leave it as it was."""
-    server = Server(babble, "--max-rate", "100000", "--drain", "1")
+def shared_server(babble):
+    server = Server(babble, "--max-rate", "100000", "--drain", "1", start=started)
     yield server
     assert server.stop() == 0
+
+
+@pytest.fixture
+def server(shared_server):
+    """One server for the tests that leave it as it was; streams they left open are closed."""
+    yield shared_server
+    shared_server.close_streams()

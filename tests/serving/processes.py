@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -17,39 +16,37 @@ from pathlib import Path
 from websockets.sync.client import connect
 
 from hf_simultaneous.serving.protocol import SUBPROTOCOL
+from tests.forked import ROOT, Forked
 
 
-ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 150
 """Seconds after which something counts as hung; a busy machine may take a minute to start."""
 
 
-def free_port():
-    """A port that nobody listens at. Below those that connections get of themselves, and in a range
-    of this process's own: another's could be taken by the time it is used."""
-    first = 20000 + 20 * (os.getpid() % 600)
-    for port in range(first, first + 20):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise OSError("no port is free")
+def started(code, *arguments, env):
+    """Python, from nothing."""
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env={**os.environ, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 class Server:
     """`hf-simultaneous serve` with these options, ready when it says so."""
 
-    def __init__(self, model, *options, env=None, ready=True, port=0):
-        run = "from hf_simultaneous.cli import main; main()"
-        command = [sys.executable, "-c", run, "serve", "--model", str(model)]
-        self.process = subprocess.Popen(
-            [*command, "--port", str(port), "--threads", "1", "--log-format", "json", *options],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **(env or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+    def __init__(self, model, *options, env=None, ready=True, port=0, start=Forked):
+        command = ["serve", "--model", str(model), "--port", str(port), "--threads", "1"]
+        self.process = start(
+            "from hf_simultaneous.cli import main; main()",
+            *(*command, "--log-format", "json", *options),
+            env={"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **(env or {})},
         )
         self.log = []
+        self._streams = []
         threading.Thread(target=self._read_log, daemon=True).start()
         line = self._wait_until_ready()
         found = re.search(r"ws://127.0.0.1:(\d+)", line)
@@ -101,7 +98,16 @@ class Server:
 
     def connect(self, **options):
         given = {"subprotocols": [SUBPROTOCOL], "compression": None, "open_timeout": PATIENCE}
-        return Socket(connect(f"{self.url}/v1/stream", **{**given, **options}).__enter__())
+        stream = Socket(connect(f"{self.url}/v1/stream", **{**given, **options}).__enter__())
+        self._streams.append(stream)
+        return stream
+
+    def close_streams(self):
+        """All that were opened here: the thread of each holds it, so none closes by itself."""
+        while self._streams:
+            raw = self._streams.pop().raw
+            raw.close_timeout = 1.0  # of one that does not read, the close does not arrive either
+            raw.close()
 
     def stop(self, sig=signal.SIGTERM):
         if self.process.poll() is None:

@@ -5,6 +5,7 @@ import random
 import signal
 import socket as sockets
 import time
+from pathlib import Path
 
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
@@ -31,7 +32,7 @@ def strict(babble):
 @pytest.fixture
 def quiet(babble):
     """A server that nobody has troubled yet."""
-    server = Server(babble, "--max-rate", "100000", "--drain", "1")
+    server = Server(babble, "--max-rate", "100000", "--drain", "1", "--log-format", "text")
     yield server
     server.stop()
 
@@ -183,7 +184,14 @@ def test_a_reader_that_does_not_read_is_closed(server):
     assert server.resident() < held + 32, "what it did not read was not kept for it"
 
 
-def test_nothing_is_left_of_streams_that_went(quiet):
+def test_nothing_is_left_of_streams_that_went(quiet, babble):
+    quiet.wait_until(lambda: len(quiet.log) > 1)
+    loading, ready = (line.partition(" ")[2].split() for line in quiet.log[:2])
+    named = f"set={Path(babble).name}"
+    assert loading == ["loading", named]
+    address = f"127.0.0.1:{quiet.port}/v1"
+    assert ready == ["ready", named, f"ws=ws://{address}/stream", f"http=http://{address}/translate",
+                     "stop=Ctrl-C"]  # fmt: skip
     mix = random.Random(7)
 
     def come_and_go():

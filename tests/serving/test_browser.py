@@ -15,7 +15,8 @@ import pytest
 from hf_simultaneous.app.live_page import live_page
 from tests.babble import SENTENCES
 from tests.browser import CHROMIUM, IN_A_BROWSER, QUIET, playwright
-from tests.serving.processes import PATIENCE, Server, free_port
+from tests.forked import free_port
+from tests.serving.processes import PATIENCE, Server
 from tests.serving.test_streams import alone
 
 

@@ -16,7 +16,8 @@ from websockets.exceptions import InvalidStatus
 
 from hf_simultaneous.serving import AsyncClient
 from tests.babble import TEXT
-from tests.serving.processes import PATIENCE, ROOT, Server, Socket, connect, free_port
+from tests.forked import ROOT, free_port
+from tests.serving.processes import PATIENCE, Server, Socket, connect
 from tests.serving.test_streams import alike, alone
 
 

@@ -15,7 +15,7 @@ from websockets.exceptions import InvalidStatus
 
 from hf_simultaneous.serving import AsyncClient
 from tests.babble import TEXT
-from tests.serving.processes import PATIENCE, Server
+from tests.serving.processes import PATIENCE, Server, started
 from tests.serving.test_streams import alike, alone
 
 
@@ -42,7 +42,7 @@ class RayServer(Server):
 @pytest.fixture(scope="module")
 def cluster(babble):
     options = ["--engine", "ray", "--replicas", "2", "--max-streams", str(STREAMS), "--drain", "1"]
-    server = RayServer(babble, *options, "--max-rate", "100000", port=18765)
+    server = RayServer(babble, *options, "--max-rate", "100000", port=18765, start=started)
     yield server
     assert server.stop() == 0
 

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -160,7 +161,17 @@ def test_one_request_translates_a_text(server, generator):
     assert server.get("/v1/translate", b" " * 70000)[0] == 413
 
 
-def test_the_server_tells_of_itself(server):
+def test_the_server_tells_of_itself(server, babble):
+    server.wait_until(lambda: len(server.log) > 1)
+    told = [json.loads(line) for line in server.log[:2]]
+    assert [(line["event"], line["set"]) for line in told] == [
+        ("loading", Path(babble).name),
+        ("ready", Path(babble).name),
+    ]
+    address = f"127.0.0.1:{server.port}"
+    assert told[1]["ws"] == f"ws://{address}/v1/stream"
+    assert told[1]["http"] == f"http://{address}/v1/translate"
+    assert told[1]["stop"] == "Ctrl-C"
     assert server.get("/healthz") == (200, "ok")
     assert server.get("/readyz") == (200, "ready")
     info = json.loads(server.get("/v1/info")[1])

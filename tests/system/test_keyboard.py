@@ -7,19 +7,16 @@ import pty
 import re
 import select
 import signal
-import subprocess
-import sys
 import termios
 import time
-from pathlib import Path
 
 import pytest
 
 from hf_simultaneous.cli.keyboard import READY
 from tests.babble import save_babbler
+from tests.forked import Forked
 
 
-ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120.0
 CODES = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 pytestmark = pytest.mark.system
@@ -34,15 +31,11 @@ class Terminal:
         self.output = ""
         self.decoded = codecs.getincrementaldecoder("utf-8")()
         call = "from hf_simultaneous.cli import main; main()"
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", call, "translate", "--show", "--k", "1", *options],
-            cwd=ROOT,
-            stdin=self.slave,
-            stdout=self.slave,
-            stderr=self.slave,
-            env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
-            start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        self.process = Forked(
+            call,
+            *("translate", "--show", "--k", "1", *options),
+            env={"TERM": "xterm", "COLUMNS": "100"},
+            streams=(self.slave,) * 3,
         )
 
     def type(self, keys):

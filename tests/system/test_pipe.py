@@ -7,17 +7,17 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
 from hf_simultaneous import WaitK
 from hf_simultaneous.text_session import TextSession
 from tests.babble import SENTENCES, babbler, save_babbler
+from tests.forked import ROOT, Forked
 from tests.guard import PATIENCE
 
 
-ROOT = Path(__file__).resolve().parents[2]
+MAIN = "from hf_simultaneous.cli import main; main()"
 pytestmark = pytest.mark.system
 
 
@@ -27,23 +27,9 @@ def folder(tmp_path_factory):
 
 
 def start(folder, *options):
-    command = [
-        sys.executable,
-        "-c",
-        "from hf_simultaneous.cli import main; main()",
-        "translate",
-        "--model",
-        folder,
-    ]
+    command = [sys.executable, "-c", MAIN, "translate", "--model", folder]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(
-        [*command, *options], cwd=ROOT, bufsize=0, preexec_fn=heed_control_c, **pipes
-    )
-
-
-def heed_control_c():
-    """A shell's background jobs ignore it, and what they start would too."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return subprocess.Popen([*command, *options], cwd=ROOT, bufsize=0, **pipes)
 
 
 def words(text, **options):
@@ -105,14 +91,14 @@ def test_words_come_out_before_the_next_goes_in(folder):
 
 
 def test_control_c_leaves_no_traceback(folder):
-    process = start(folder, "--k", "1")
+    process = Forked(MAIN, "translate", "--model", folder, "--k", "1")
     clock = Clock(process.stdout)
     process.stdin.write(b"Das kleine Haus am Boot ")
     first = words("Das kleine Haus am Boot", policy=WaitK(1))[0]
     clock.wait_for(first)
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE) == 130
-    assert process.stderr.read() == b""
+    assert process.stderr.read() == ""
 
 
 @pytest.mark.parametrize("command", ["demo", "info", "translate"])
@@ -121,9 +107,8 @@ def test_a_closed_pipe_leaves_no_traceback(folder, command):
     more = arguments.get(command, ["--model", folder, "--show", SENTENCES[0]])
     reading, writing = os.pipe()
     os.close(reading)
-    code = "from hf_simultaneous.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, command, *more],
+        [sys.executable, "-c", MAIN, command, *more],
         cwd=ROOT,
         stdout=writing,
         stderr=subprocess.PIPE,

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,8 @@ from safetensors.torch import load_file
 
 from hf_simultaneous import AdaptiveWaitKGenerator, FullSentence
 from hf_simultaneous.schedule import FULL
+from tests.forked import run_shared
+from tests.training.small import run_here
 from training import train_all
 from training.checked import InputError
 from training.options import parse_config
@@ -32,18 +33,8 @@ def test_two_processes_do_what_one_does(
     order)."""
     settings["model"]["dropout"] = 0.0
     assert train(settings, "multi", tmp_path / "one") == 0
-    launch = [
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        "-m",
-        "training.train_wait_k",
-    ]
     options = ["--config", config_file(settings), "--k", "multi", "--output", str(tmp_path / "two")]
-    subprocess.run(
-        [sys.executable, *launch, *options], check=True, timeout=900, stderr=subprocess.DEVNULL
-    )
+    run_shared("from training import train_wait_k; train_wait_k.main()", *options)
     one, two = (
         json.loads((tmp_path / name / "training.json").read_text())["history"]
         for name in ("one", "two")
@@ -73,24 +64,7 @@ def test_steps_that_processes_cannot_share(
     )
 
 
-@pytest.mark.system
-def test_a_set(
-    settings: Settings,
-    config_file: Config,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: Any,
-) -> None:
-    settings["model"]["encoder_attention"] = "prefix"
-    more = {
-        "set": {"ks": [2], "first_threshold": 0.5, "half": True, "k_max": 3, "early_stop": False},
-        "wait_k_model": {"encoder_attention": "causal"},
-    }
-    settings["data"] |= {"description": "Us", "licence": "CC BY 2.0 FR", "attribution": "us.org"}
-    config, output = config_file({**settings, **more}), tmp_path / "out"
-    command = ["--config", config, "--output", str(output), "--ks", "2", "--jobs", "1"]
-    assert main(command) == 0
-    card = (output / "set" / "README.md").read_text()
+def check_card(card: str, tmp_path: Path) -> None:
     for fact in (
         "| training data | Us |",
         "| licence of the data | CC BY 2.0 FR |",
@@ -103,6 +77,9 @@ def test_a_set(
         card,
     )
     assert str(tmp_path) not in card
+
+
+def check_members(output: Path) -> None:
     generator = AdaptiveWaitKGenerator.from_pretrained(str(output / "set"))
     assert list(generator.models) == [2, FULL]
     assert [model.config.encoder_attention for model in generator.models.values()] == [
@@ -121,6 +98,35 @@ def test_a_set(
     assert json.loads((output / "wait-2" / "training.json").read_text())["init_from"] == str(
         output / "full"
     )
+
+
+@pytest.mark.system
+def test_a_set(
+    settings: Settings,
+    config_file: Config,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: Any,
+) -> None:
+    settings["model"]["encoder_attention"] = "prefix"
+    more = {
+        "set": {"ks": [2], "first_threshold": 0.5, "half": True, "k_max": 3, "early_stop": False},
+        "wait_k_model": {"encoder_attention": "causal"},
+    }
+    settings["data"] |= {"description": "Us", "licence": "CC BY 2.0 FR", "attribution": "us.org"}
+    config, output = config_file({**settings, **more}), tmp_path / "out"
+    really = subprocess.run
+
+    def run(given: list[str], **options: Any) -> Any:
+        """The base in a process of its own; its member need not prove that again."""
+        return (run_here if "--init-from" in given else really)(given, **options)
+
+    monkeypatch.setattr(train_all.subprocess, "run", run)
+    command = ["--config", config, "--output", str(output), "--ks", "2", "--jobs", "1"]
+    assert main(command) == 0
+    card = (output / "set" / "README.md").read_text()
+    check_card(card, tmp_path)
+    check_members(output)
 
     assert main(command) == 2
     assert "is not empty; go on with --resume" in capsys.readouterr().err

@@ -2,13 +2,10 @@
 stops a run."""
 
 import json
-import os
 import random
 import re
 import shutil
-import signal
-import subprocess
-import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,8 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer, MarianConfig, MarianMTModel
 
 from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousMTModel
+from tests.forked import Forked
+from tests.guard import PATIENCE
 from training import finish, train_wait_k
 from training.checkpoints import Checkpoints
 from training.options import TrainOptions
@@ -80,7 +79,8 @@ def toy_runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "max_steps": 80,
         "evaluate_every": 40,
         "warmup_steps": 30,
-        "batch_tokens": 600,
+        "batch_tokens": 1200,
+        "batches_per_step": 1,
     }
     found = {}
     for name in ("train", "shuffled"):
@@ -171,15 +171,16 @@ def test_a_killed_run_goes_on(
     settings: Settings, train: Train, config_file: Callable[[Settings], str], tmp_path: Path
 ) -> None:
     settings = changed(settings, "training", checkpoint_every=2, max_steps=30, evaluate_every=15)
-    command = [sys.executable, "-c", STOPS_ITSELF, "--config", config_file(settings)]
     killed = tmp_path / "killed"
-    process = subprocess.Popen(
-        [*command, "--k", "2", "--output", str(killed)], stderr=subprocess.DEVNULL
-    )
-    _, status = os.waitpid(process.pid, os.WUNTRACED)
-    assert os.WIFSTOPPED(status)
+    options = ("--config", config_file(settings), "--k", "2", "--output", killed)
+    process = Forked(STOPS_ITSELF, *options)
+    status = Path(f"/proc/{process.pid}/status")
+    deadline = time.monotonic() + PATIENCE
+    while "State:\tT (stopped)" not in status.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     assert train(settings, 2, killed, "--resume") == 2  # another process is at it
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait()
     (killed / "checkpoints" / "step-00000029.tmp").mkdir()
     stopped_at = Checkpoints(killed / "checkpoints").steps()[-1]

@@ -17,12 +17,13 @@ from hf_simultaneous.framing import Framing, tells_languages
 from hf_simultaneous.policies import LocalAgreement
 from hf_simultaneous.schedule import visible
 from tests.stock_tokenizers import TOKENIZERS, model_for
+from tests.training.small import run_here
+from training import train_all
 from training.batches import Draw
 from training.data import prepare
 from training.options import parse_config
 from training.prefixes import Cut, PrefixBatches, cut
 from training.stock import generator_of, load
-from training.train_all import main as train_all
 
 
 Settings = dict[str, Any]
@@ -107,10 +108,12 @@ def test_a_set_is_trained_from_it(
     configs: Callable[..., Settings],
     config_file: Callable[[Settings], str],
     tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(train_all.subprocess, "run", run_here)
     values = {**configs("nllb", max_steps=2), "set": {"ks": [2], "base": "none"}}
     command = ["--config", config_file(values), "--output", str(tmp_path / "out"), "--jobs", "1"]
-    assert train_all(command) == 0
+    assert train_all.main(command) == 0
     generator = AdaptiveWaitKGenerator.from_pretrained(tmp_path / "out" / "set")
     assert list(generator.models) == [2, "full"]
     assert (generator.source_language, generator.target_language) == KINDS["nllb"]
