@@ -104,9 +104,15 @@ class _Acts:
     def stopped(self, visitor: _Visitor) -> None:
         visitor.turn += 1
 
-    def arrived(self, text: str, visitor: _Visitor, rate: float, *settings: Any) -> Iterator[Any]:
-        """Something to look at while the box is still empty."""
-        yield from self._play(text, visitor, visitor.begin(), rate, *settings)
+    def arrived(
+        self, text: str, example: str, visitor: _Visitor, rate: float, *settings: Any
+    ) -> Iterator[Any]:
+        """Something to look at while the box is still empty. Who was quicker than the page has
+        the word."""
+        if text or visitor.desk is not None:
+            yield self.typed(text, visitor, *settings)[0], gr.skip()
+        else:
+            yield from self._play(example, visitor, visitor.begin(), rate, *settings)
 
     def played(self, text: str, visitor: _Visitor, rate: float, *settings: Any) -> Iterator[Any]:
         yield from self._play(text, visitor, visitor.begin(text), rate, *settings)
@@ -131,8 +137,10 @@ class _Acts:
             time.sleep(1 / rate)
         if visitor.turn == turn:
             desk.hear(heard, over=True)
-        shown = desk.html() if visitor.turn == turn else gr.skip()
-        yield shown, gr.update(interactive=False)
+            last: Desk | None = desk
+        else:  # what was drawn last here may have come to the page after what ended it
+            last = visitor.desk
+        yield last.html() if last is not None else gr.skip(), gr.update(interactive=False)
 
     def enabled(self, chosen: list[str], point: str | None) -> tuple[Any, Any, Any]:
         """Which of the settings do something: latency, thresholds and k."""
@@ -168,7 +176,7 @@ def build(generator: AdaptiveWaitKGenerator, examples: list[str] | None = None) 
         speech = [visitor, rate, *settings]
         drawn = [shown, buttons["stop"]]
         if examples:
-            page.load(acts.arrived, [gr.State(examples[0]), *speech], drawn, **HIDDEN)
+            page.load(acts.arrived, [box, gr.State(examples[0]), *speech], drawn, **HIDDEN)
         offered.click(acts.example, [offered, *speech], [box, *drawn], **HIDDEN)
         buttons["play"].click(
             acts.played, [box, *speech], drawn, show_progress="hidden", api_name="play"

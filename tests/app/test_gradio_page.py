@@ -1,0 +1,42 @@
+"""What the page does when events come in an order that nobody planned."""
+
+import pytest
+
+from hf_simultaneous.app.gradio_page import _Acts, _Visitor
+from tests.babble import babbler
+
+
+SETTINGS = (["wait-k"], 8, 1, None)
+EXAMPLE, TYPED = "Das kleine Boot ", "Das Haus "
+QUICK = 1000.0  # words a second
+
+
+@pytest.fixture(scope="module")
+def acts():
+    return _Acts(babbler())
+
+
+def test_who_types_before_the_page_has_arrived_is_not_overwritten(acts):
+    visitor = _Visitor()
+    shown = acts.typed(TYPED, visitor, *SETTINGS)[0]
+    arrived = list(acts.arrived(TYPED, EXAMPLE, visitor, QUICK, *SETTINGS))
+    assert [drawn for drawn, _ in arrived] == [shown]
+
+
+def test_a_text_that_was_in_the_box_on_arrival_is_translated(acts):
+    arrived = list(acts.arrived(TYPED, EXAMPLE, _Visitor(), QUICK, *SETTINGS))
+    assert [drawn for drawn, _ in arrived] == [acts.typed(TYPED, _Visitor(), *SETTINGS)[0]]
+
+
+def test_an_empty_box_shows_the_example(acts):
+    last = list(acts.arrived("", EXAMPLE, _Visitor(), QUICK, *SETTINGS))[-1][0]
+    assert last == acts.finished(EXAMPLE, _Visitor(), *SETTINGS)
+
+
+def test_what_ends_an_example_has_the_last_word(acts):
+    """The example's last picture may reach the page after that of what was typed."""
+    visitor = _Visitor()
+    playing = acts.arrived("", EXAMPLE, visitor, QUICK, *SETTINGS)
+    next(playing)
+    shown = acts.typed(TYPED, visitor, *SETTINGS)[0]
+    assert [drawn for drawn, _ in playing] == [shown]
