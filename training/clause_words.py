@@ -142,7 +142,61 @@ mitbringen mitzubringen mitgebracht haben|bring brought|
     einen Kuchen=a cake;eine Flasche Wein=a bottle of wine;gute Nachrichten=good news
 vorbereiten vorzubereiten vorbereitet haben|prepare prepared|
     das Essen=the meal;die Sitzung=the meeting;eine Rede=a speech
+sammeln zu_sammeln gesammelt haben|collect collected|
+    Pilze=mushrooms;Briefmarken=stamps;Holz=wood;alte Münzen=old coins
+pflücken zu_pflücken gepflückt haben|pick picked|
+    Äpfel=apples;Blumen=flowers;Kirschen=cherries;Erdbeeren=strawberries
+pflanzen zu_pflanzen gepflanzt haben|plant planted|
+    einen Baum=a tree;Blumen=flowers;Tomaten=tomatoes
+backen zu_backen gebacken haben|bake baked|
+    einen Kuchen=a cake;Brot=bread;einen Apfelkuchen=an apple pie
+bestellen zu_bestellen bestellt haben|order ordered|
+    eine Pizza=a pizza;einen Salat=a salad;ein Glas Wasser=a glass of water;
+    ein neues Handy=a new cell phone
+probieren zu_probieren probiert haben|try tried|
+    den Käse=the cheese;die Suppe=the soup;das Eis=the ice cream
+verpassen zu_verpassen verpasst haben|miss missed|
+    den Zug=the train;den Bus=the bus;das Flugzeug=the plane;die letzte Bahn=the last train
+nehmen zu_nehmen genommen haben|take took|
+    den Zug nach {city}=the train to {city};ein Taxi=a taxi;den nächsten Bus=the next bus;
+    die Medizin=the medicine
+schicken zu_schicken geschickt haben|send sent|
+    ein Paket=a package;eine Nachricht=a message;die Unterlagen=the documents
+zeigen zu_zeigen gezeigt haben|show showed|
+    die Fotos=the photos;das neue Haus=the new house;den Weg=the way
+feiern zu_feiern gefeiert haben|celebrate celebrated|
+    Geburtstag=a birthday;Weihnachten=Christmas;die Hochzeit=the wedding
+mieten zu_mieten gemietet haben|rent rented|
+    ein Auto=a car;eine Wohnung=an apartment;ein Zimmer=a room
+füttern zu_füttern gefüttert haben|feed fed|
+    die Katze=the cat;die Hühner=the chickens;das Pferd=the horse
+malen zu_malen gemalt haben|paint painted|
+    ein Bild=a picture;die Wand=the wall;eine Landschaft=a landscape
+tragen zu_tragen getragen haben|carry carried|
+    den Koffer=the suitcase;die schwere Tasche=the heavy bag;die Kiste=the box
+holen zu_holen geholt haben|get got|
+    Wasser=water;den Arzt=the doctor;die Schlüssel=the keys
+wählen zu_wählen gewählt haben|choose chose|
+    den Präsidenten=the president;die falsche Antwort=the wrong answer
+diskutieren zu_diskutieren diskutiert haben|discuss discussed|
+    den Vorschlag=the proposal;die Pläne=the plans;das Ergebnis=the result
+gewinnen zu_gewinnen gewonnen haben|win won|
+    das Spiel=the game;einen Preis=a prize;die Wahl=the election
+anziehen anzuziehen angezogen haben|put_on put_on|
+    eine warme Jacke=a warm jacket;den Mantel=the coat;neue Schuhe=new shoes
+ausmachen auszumachen ausgemacht haben|turn_off turned_off|
+    das Licht=the light;den Fernseher=the television;das Radio=the radio
+absagen abzusagen abgesagt haben|cancel canceled|
+    das Treffen=the meeting;die Reise=the trip;das Konzert=the concert
+wegwerfen wegzuwerfen weggeworfen haben|throw_away threw_away|
+    den Müll=the garbage;die alten Schuhe=the old shoes;die Zeitung=the newspaper
 arbeiten zu_arbeiten gearbeitet haben|work worked|
+schwimmen zu_schwimmen geschwommen sein|swim swam|im See=in the lake;im Meer=in the sea
+laufen zu_laufen gelaufen sein|run ran|
+    durch den Park=through the park;zum Bahnhof=to the train station
+umziehen umzuziehen umgezogen sein|move moved|nach {city}=to {city};nach {country}=to {country}
+wandern zu_wandern gewandert sein|hike hiked|
+    in den Bergen=in the mountains;durch den Wald=through the forest
 schlafen zu_schlafen geschlafen haben|sleep slept|
 warten zu_warten gewartet haben|wait waited|
 tanzen zu_tanzen getanzt haben|dance danced|
@@ -227,7 +281,20 @@ in einem kleinen Dorf|in a small village
 in der Küche|in the kitchen
 bei meiner Tante|at my aunt's house
 im Urlaub|on vacation
+im Wald|in the forest
+in der Bibliothek|in the library
+im Krankenhaus|in the hospital
+im Restaurant|at the restaurant
+am See|at the lake
 """
+# What asks for more than yes or no.
+ASKING = """
+Warum|Why
+Wann|When
+Wie oft|How often
+"""
+# What a subordinate clause that comes before the main one begins with.
+FIRST = ("weil", "obwohl", "wenn", "sobald")
 # What may come before a clause whose verb is last, and with which word.
 OPENINGS = """
 Ich glaube, dass|I think that

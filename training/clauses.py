@@ -11,10 +11,12 @@ nothing of tokens or training.
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .clause_words import (
+    ASKING,
+    FIRST,
     HABEN,
     LINKS,
     MODALS,
@@ -95,6 +97,7 @@ def pairs(count: int, seed: int = 1) -> Iterator[Pair]:
     shapes: tuple[Callable[[random.Random], Pair], ...] = (
         *(_statement, _statement, _statement, _with_reason, _with_reason),
         *(_opened, _opened, _linked, _question, _purpose),
+        *(_asked_why, _reason_first),
     )
     for _ in range(count):
         german, english = _filled(rng.choice(shapes)(rng), slots(rng))
@@ -167,6 +170,20 @@ def _linked(rng: random.Random) -> Pair:
 
 def _question(rng: random.Random) -> Pair:
     return _ended(clause(rng).question(), "?")
+
+
+def _asked_why(rng: random.Random) -> Pair:
+    asking = rng.choice(_rows(ASKING))
+    german, english = replace(clause(rng), when=NOTHING).question()
+    return f"{asking[0]} {german}?", f"{asking[1]} {english}?"
+
+
+def _reason_first(rng: random.Random) -> Pair:
+    """A subordinate clause is first, so that the verb comes before its subject."""
+    reason = rng.choice([row for row in _rows(REASONS) if row[0].split()[0] in FIRST])
+    found = clause(rng)
+    german, english = found.question()[0], found.plain()[1]
+    return f"{reason[0]}, {german}.", f"{reason[1]}, {english}."
 
 
 def _purpose(rng: random.Random) -> Pair:

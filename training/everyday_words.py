@@ -68,7 +68,6 @@ Ich verstehe nicht.|I don't understand.
 Ich verstehe das nicht.|I don't understand that.
 Sprechen Sie Englisch?|Do you speak English?
 Sprichst du Deutsch?|Do you speak German?
-Können Sie das wiederholen?|Can you repeat that?
 Können Sie mir helfen?|Can you help me?
 Kannst du mir helfen?|Can you help me?
 Hilfe!|Help!

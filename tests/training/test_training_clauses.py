@@ -34,6 +34,20 @@ def test_the_finite_verb_changes_its_place():
         assert found.plain()[1] == found.subordinate()[1]
 
 
+def test_who_asks_why_and_who_gives_the_reason_first_has_the_verb_before_its_subject():
+    made = list(pairs(3000))
+    asked = [pair for pair in made if pair[0].startswith("Warum ")]
+    given = [pair for pair in made if pair[0].startswith("Weil ")]
+    assert len(asked) > 50
+    assert len(given) > 50
+    assert all(english.startswith("Why ") and english.endswith("?") for _, english in asked)
+    for german, english in given:
+        assert english.startswith("Because ")
+        assert english.endswith(".")
+        # "Weil es regnet, bleiben wir": a verb, which German writes small, follows the comma.
+        assert german.partition(", ")[2][0].islower()
+
+
 def test_negation_is_on_both_sides_or_on_none():
     def negated(text: str, words: tuple[str, ...]) -> bool:
         return any(part in f" {text} " for part in words)
