@@ -25,9 +25,11 @@ SHOWN = {
     "--policy test-time-wait-k --k 3": make_policy("test-time-wait-k", k=3),
     "--policy wait-if-diff --start 4 --delta 2": make_policy("wait-if-diff"),
     "--policy wait-if-worse --start 4 --delta 2": make_policy("wait-if-worse"),
-    "--policy local-agreement --n 2 --step 2": make_policy("local-agreement", n=2, step=2),
+    "--policy local-agreement --n 2 --step 2 --close": make_policy(
+        "local-agreement", n=2, step=2, close=True
+    ),
     "--policy hold-n --n 4 --close": make_policy("hold-n", n=4, close=True),
-    "--policy align-att --border 2": make_policy("align-att"),
+    "--policy align-att --border 2 --close": make_policy("align-att", close=True),
     "--policy ps-future --threshold 0.02": make_policy("ps-future", threshold=0.02),
     "--policy full": make_policy("full"),
 }

@@ -65,9 +65,9 @@ def policies_for(
     offers: dict[str, tuple[str, Policy]] = {
         "adaptive": (title, Adaptive(thresholds)),
         "wait-k": (f"Wait-{k}", WaitK(k)),
-        "local-agreement": ("Local agreement", LocalAgreement(2, 2)),
+        "local-agreement": ("Local agreement", LocalAgreement(2, 2, close=True)),
         "hold-n": ("Hold-4", HoldN(4, close=True)),
-        "align-att": ("AlignAtt, border 2", AlignAtt(2)),
+        "align-att": ("AlignAtt, border 2", AlignAtt(2, close=True)),
         "ps-future": ("PsFuture, threshold 0.02", PsFuture(0.02)),
         "full": ("Full sentence", FullSentence()),
     }

@@ -120,12 +120,18 @@ def settings_of(method: str, generator: AdaptiveWaitKGenerator, beams: int = 10)
     ]
 
 
+CLOSED = {"close": True}
+"""With an end mark behind every prefix: hold-n needs it, and the others are better for it, but for
+ps-future, which looks at both anyway (docs/policies.md)."""
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "wait-if-diff": [{"start": s, "delta": d} for d in (2, 4) for s in (4, 6)],
     "wait-if-worse": [{"start": s, "delta": d} for d in (1, 2) for s in (1, 2, 4, 6)],
-    "local-agreement": [{"n": 2, "step": step} for step in (1, 2, 3, 4)] + [{"n": 3, "step": 1}],
-    "hold-n": [{"n": n} for n in range(7)],
-    "align-att": [{"border": border} for border in range(1, 7)],
+    "local-agreement": [
+        *({"n": 2, "step": step, **CLOSED} for step in (1, 2, 3, 4)),
+        {"n": 3, "step": 1, **CLOSED},
+    ],
+    "hold-n": [{"n": n, **CLOSED} for n in range(7)],
+    "align-att": [{"border": border, **CLOSED} for border in range(1, 7)],
     "ps-future": [{"threshold": tenths / 10} for tenths in (9, 7, 5, 3, 2, 1, 0.5)],
 }
 

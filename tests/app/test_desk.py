@@ -77,9 +77,9 @@ def test_policies_have_titles_and_thresholds(generator):
     assert list(offered["Adaptive, ρ 0.9 to 0"].thresholds) == [1, 2, 3, 4]
     four = policies_for(generator, ["ps-future", "local-agreement", "hold-n", "align-att"], 8, 3)
     assert list(four.values()) == [
-        LocalAgreement(2, 2),
+        LocalAgreement(2, 2, close=True),
         HoldN(4, close=True),
-        AlignAtt(2),
+        AlignAtt(2, close=True),
         PsFuture(0.02),
     ]
     assert CAUTION[0] == (0.2, 0.0)

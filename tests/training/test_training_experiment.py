@@ -70,7 +70,10 @@ def test_the_protocol_has_the_paper_s_settings(tokenizer):
     ]
     assert settings["single"][0].name == "rho1=0.2,rho10=0"
     assert settings["full"][1].beams == 10
-    assert [row.name for row in settings["local-agreement"]][-2:] == ["n=2,step=4", "n=3,step=1"]
+    assert [row.name for row in settings["local-agreement"]][-2:] == [
+        "n=2,step=4,close=True",
+        "n=3,step=1,close=True",
+    ]
     assert settings["ps-future"][0].policy == PsFuture(0.9)
 
 
