@@ -183,7 +183,8 @@ def run(size: str, quick: bool, console: Console) -> dict[str, Any]:
     result["growth"] = growth(models, quick)
     if not quick:
         result["ratios"]["training_speed_vs_marian"] = training_speed_ratio(size, repeats * 3)
-    result["ratios"].update(family_ratios(size, repeats))
+    for one in {size, "tiny"}:
+        result["ratios"].update(family_ratios(one, repeats))
     result["throughput"] = throughput(quick)
     result["ratios"].update(result["throughput"].pop("ratios"))
     result["live_streams"] = streams(quick)
@@ -199,8 +200,9 @@ def family_ratios(size: str, repeats: int) -> dict[str, float]:
     """Stock models of other families, live test-time wait-3 over their own `generate`."""
     times = time_jobs(family_jobs(size), repeats, f"{size}, other families")
     families = [name.removesuffix("_wait3") for name in times if name.endswith("_wait3")]
+    suffix = "" if size == "base" else f"_{size}"
     return {
-        f"{name}_wait3_live_vs_generate": statistics.median(
+        f"{name}_wait3_live_vs_generate{suffix}": statistics.median(
             a / b for a, b in zip(times[f"{name}_wait3"], times[f"{name}_generate"], strict=True)
         )
         for name in families
