@@ -97,9 +97,9 @@ class _Acts:
 
     def finished(self, text: str, visitor: _Visitor, *settings: Any) -> str:
         visitor.begin()
-        desk = self.desk(*settings)
-        desk.hear(text, over=True)
-        return desk.html()
+        visitor.desk = self.desk(*settings)
+        visitor.desk.hear(text, over=True)
+        return visitor.desk.html()
 
     def stopped(self, visitor: _Visitor) -> None:
         visitor.turn += 1
@@ -107,11 +107,13 @@ class _Acts:
     def arrived(
         self, text: str, example: str, visitor: _Visitor, rate: float, *settings: Any
     ) -> Iterator[Any]:
-        """Something to look at while the box is still empty. Who was quicker than the page has
-        the word."""
-        if text or visitor.desk is not None:
+        """Something to look at while the box is still empty. This may come after what the visitor
+        did, and `text` may be older than that."""
+        if visitor.desk is not None:
+            yield visitor.desk.html(), gr.skip()
+        elif text:
             yield self.typed(text, visitor, *settings)[0], gr.skip()
-        else:
+        elif visitor.turn == 0:
             yield from self._play(example, visitor, visitor.begin(), rate, *settings)
 
     def played(self, text: str, visitor: _Visitor, rate: float, *settings: Any) -> Iterator[Any]:

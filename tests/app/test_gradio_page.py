@@ -16,11 +16,30 @@ def acts():
     return _Acts(babbler())
 
 
-def test_who_types_before_the_page_has_arrived_is_not_overwritten(acts):
+@pytest.mark.parametrize("box", [TYPED, ""])  # what was in it when the page arrived
+def test_who_types_before_the_page_has_arrived_is_not_overwritten(acts, box):
     visitor = _Visitor()
     shown = acts.typed(TYPED, visitor, *SETTINGS)[0]
-    arrived = list(acts.arrived(TYPED, EXAMPLE, visitor, QUICK, *SETTINGS))
+    arrived = list(acts.arrived(box, EXAMPLE, visitor, QUICK, *SETTINGS))
     assert [drawn for drawn, _ in arrived] == [shown]
+
+
+def test_an_example_that_was_asked_for_goes_on_when_the_page_arrives(acts):
+    visitor = _Visitor()
+    playing = acts.played(TYPED, visitor, QUICK, *SETTINGS)
+    next(playing)
+    assert list(acts.arrived("", EXAMPLE, visitor, QUICK, *SETTINGS)) == []
+    assert list(playing)[-1][0] == acts.finished(TYPED, _Visitor(), *SETTINGS)
+
+
+def test_what_was_finished_is_not_overwritten_either(acts):
+    visitor = _Visitor()
+    playing = acts.arrived("", EXAMPLE, visitor, QUICK, *SETTINGS)
+    next(playing)
+    shown = acts.finished(TYPED, visitor, *SETTINGS)
+    assert [drawn for drawn, _ in playing] == [shown]
+    more = acts.typed(f"{TYPED}Boot ", visitor, *SETTINGS)[0]
+    assert more == acts.typed(f"{TYPED}Boot ", _Visitor(), *SETTINGS)[0]
 
 
 def test_a_text_that_was_in_the_box_on_arrival_is_translated(acts):
