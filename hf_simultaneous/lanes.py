@@ -33,6 +33,10 @@ from .sources import CausalEncoder, CausalSource, Prefix, PrefixSource, Row
 
 HISTORIES = ("forced", "path")
 
+Forced = tuple[list[int], int]
+"""The tokens a lane was forced through, and how much source the last of them saw."""
+NOTHING: Forced = ([], 0)
+
 
 class Question(NamedTuple):
     """What `predict` was asked: a k, or a context every position may see; the models to average;
@@ -214,8 +218,7 @@ class _ModelLanes:
             if model.causal
             else PrefixSource(model, self._framing)
         )
-        # By row and lane: the tokens it was forced through, and how much source the last saw.
-        self._forced: dict[Row, dict[Any, tuple[list[int], int]]] = {}
+        self._forced: dict[Row, dict[Any, Forced]] = {}
 
     def announce(self, rows: Sequence[Row]) -> None:
         self._source.announce(rows)
@@ -230,19 +233,21 @@ class _ModelLanes:
         views = [self._view(row, question) for row, question in asked]
         read = [row.origin or row for row, _ in asked]
         self._source.encode([(row, view.prefixes) for row, view in zip(read, views, strict=True)])
+        layers = [None if q.attention is None else self._layer(q.attention) for _, q in asked]
         for (row, _), source, view in zip(asked, read, views, strict=True):
             lane = self._lanes.slot((row, view.lane))
+            # Known from here on, so that its slot is given back whatever happens next.
+            self._forced.setdefault(row, {}).setdefault(view.lane, NOTHING)
             for position, prefix in enumerate(view.prefixes, start=view.first):
                 seen = self._source.slot(source, prefix), self._source.places(source, prefix)
                 queries.append(_Query(view.said[position], position, lane, *seen))
             last.append(len(queries) - 1)
-        layers = {index: question.attention for index, (_, question) in enumerate(asked)}
         wanted = {
-            last[index]: self._layer(layer) for index, layer in layers.items() if layer is not None
+            place: layer for place, layer in zip(last, layers, strict=True) if layer is not None
         }
         states, looks = self._decode(queries, wanted)
         for (row, _), view in zip(asked, views, strict=True):
-            self._forced.setdefault(row, {})[view.lane] = view.said, view.prefixes[-1].size
+            self._forced[row][view.lane] = view.said, view.prefixes[-1].size
         logits = self._model.logits(states if len(last) == len(queries) else states[last])
         # Half precision would round probabilities that thresholds are compared with.
         dtype = torch.promote_types(logits.dtype, torch.float32)
@@ -291,8 +296,8 @@ class _ModelLanes:
                 f"sentence before"
             )
         lane = self._lane(row, question)
-        forced, seen = self._forced.get(row, {}).get(lane, (None, 0))
-        run = 0 if forced is None else _common(forced, said)
+        forced, seen = self._forced.get(row, {}).get(lane, NOTHING)
+        run = _common(forced, said)
         # The last position is run again when it is asked for again: on the actual path it may see
         # more by then.
         first = min(run, steps - 1)

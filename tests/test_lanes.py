@@ -13,7 +13,7 @@ import torch
 
 from hf_simultaneous import AdaptiveWaitKGenerator
 from hf_simultaneous.actions import Policy, Read, State
-from hf_simultaneous.lanes import Lanes, Question
+from hf_simultaneous.lanes import Lanes, Question, _ModelLanes
 from hf_simultaneous.loop import LiveSentence, decode
 from hf_simultaneous.policies import Adaptive, FullSentence, WaitIfDiff, WaitK, linear_thresholds
 from hf_simultaneous.schedule import FULL
@@ -30,6 +30,7 @@ from tests.reference import (
     read_on,
 )
 from tests.reference_tail import random_tail
+from tests.tiny import tiny_model
 
 
 torch.set_num_threads(1)
@@ -387,3 +388,19 @@ def test_memory_is_counted_and_given_back():
         lanes.predict([(again, question(k=2))])
         lanes.release(again)
     assert 0 < lanes.nbytes <= used
+
+
+@pytest.mark.parametrize("layer", [99, -1])
+def test_a_question_that_fails_leaves_nothing_behind(monkeypatch, layer):
+    """A layer that is not there is refused first; what fails later has a lane by then."""
+
+    def fail(*_):
+        raise ValueError("no memory")
+
+    monkeypatch.setattr(_ModelLanes, "_decode", fail)
+    lanes = Lanes({1: tiny_model()})
+    row = Row(State(source=[5, 6]), [5, 6])
+    with pytest.raises(ValueError, match="0 to 1, or -2 to -1|no memory"):
+        lanes.answer([(row, Question(None, 2, (1,), attention=layer))])
+    lanes.release(row)
+    assert not lanes._models[1]._lanes._slots
