@@ -347,8 +347,8 @@ class AdaptiveWaitKGenerator:
 
         `latency` names an operating point of the set. `quantize="int8"` stores weights in 8 bits:
         a quarter of the memory (half, once used, where there is no VNNI), and on large models less
-        time, on the CPU only; `"none"` keeps
-        floating point even if the set was saved with `"int8"`.
+        time, on the CPU only; `"none"` keeps floating point even if the set was saved with
+        `"int8"`.
         """
         return load_set(cls, set_or_builtin(pretrained_model_name_or_path), **kwargs)
 

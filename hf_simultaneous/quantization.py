@@ -5,7 +5,9 @@ exact in whole numbers: a row's result does not depend on its neighbours. Knows 
 translation; ships inside checkpoints."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import torch
@@ -25,6 +27,7 @@ LARGEST_IN = 64 if FBGEMM else 127
 from 0 on: 0 to 128 times 127, twice, fits. One for all that a process multiplies, or the same model
 would say one thing for few rows and another for many."""
 _LARGEST_IN = torch.tensor(float(LARGEST_IN))  # a number would take two operations
+_one_at_a_time = Lock()
 
 Multiply = Callable[[torch.Tensor], torch.Tensor]
 """Whole numbers in floating point, (rows, in) -> their product (rows, out), scaled by weights'
@@ -35,6 +38,11 @@ def quantize_model(model: Any) -> Any:
     """Exchange the model's linear layers and word embeddings, in place; it can then be used but not
     be trained. A model that is in 8 bits already stays as it is."""
     check_device(model.device)
+    if model.dtype == torch.float16:
+        raise ValueError(
+            "quantize='int8' needs a model in float32, bfloat16 or float64: its sums do not fit "
+            "into float16. Leave dtype out, or give dtype=torch.float32"
+        )
     words = {model.config.vocab_size, getattr(model.config, "decoder_vocab_size", None)}
     made: dict[nn.Parameter, tuple[torch.Tensor, torch.Tensor]] = {}  # tied weights stay tied
     for name, module in list(model.named_modules(remove_duplicate=False)):
@@ -83,7 +91,10 @@ def float_weights(model: Any) -> dict[str, torch.Tensor]:
 def rounded(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """A matrix as 8-bit rows and the scale of each: (rows, columns) int8, (rows,)."""
     scale = weight.abs().amax(1).clamp_min(torch.finfo(weight.dtype).tiny * 1024) / LARGEST
-    return (weight / scale[:, None]).round_().to(torch.int8), scale
+    wide = weight.to(torch.promote_types(weight.dtype, torch.float32))
+    # A scale in half precision may be too small, and the largest number would become the smallest.
+    whole = (wide / scale[:, None]).round_().clamp_(-LARGEST, LARGEST)
+    return whole.to(torch.int8), scale
 
 
 class _Int8(nn.Module):
@@ -150,16 +161,23 @@ def fbgemm_product(weight: torch.Tensor, scale: torch.Tensor) -> Multiply:
     # What wraps it looks at every argument in Python.
     multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
     step = scale.double() / LARGEST_IN
-    engines = torch.backends.quantized
-    before = engines.engine
-    with warnings.catch_warnings():  # that such tensors will go, and this product with them
+    with _one_at_a_time, _engine("fbgemm"), warnings.catch_warnings():
+        # It warns that such tensors will go, and this product with them.
         warnings.filterwarnings("ignore", category=UserWarning)
         whole = torch._make_per_channel_quantized_tensor(
             weight, step, torch.zeros_like(step, dtype=torch.long), 0
         )
-    try:
-        engines.engine = "fbgemm"
         laid = torch.ops.quantized.linear_prepack(whole, None)
+    return lambda rows: multiply(rows, 1.0, LARGEST_IN, laid)
+
+
+@contextmanager
+def _engine(name: str) -> Iterator[None]:
+    """torch's choice of who multiplies is one for the whole process."""
+    engines = torch.backends.quantized
+    before = engines.engine
+    engines.engine = name
+    try:
+        yield
     finally:
         engines.engine = before
-    return lambda rows: multiply(rows, 1.0, LARGEST_IN, laid)

@@ -94,6 +94,20 @@ def test_wide_products_are_exact_where_a_float_would_round():
     assert torch.equal(found.long(), rows @ weight.t())
 
 
+def test_in_bfloat16_no_weight_changes_its_sign():
+    torch.manual_seed(0)
+    weight = torch.randn(500, 64).bfloat16()
+    whole, scale = rounded(weight)
+    assert whole.min() >= -127
+    near = whole.float() * scale.float()[:, None]
+    assert (near - weight.float()).abs().max() < 0.03 * weight.float().abs().max()
+
+
+def test_float16_is_refused():
+    with pytest.raises(ValueError, match="its sums do not fit into float16. Leave dtype out"):
+        quantize_model(tiny_model().half())
+
+
 def test_packing_leaves_torchs_engine_as_it_was():
     before = torch.backends.quantized.engine
     adapter_for(quantize_model(tiny_model()))
