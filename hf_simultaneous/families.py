@@ -10,8 +10,8 @@ from torch.nn.modules.module import _has_any_global_hook
 
 from .adapters import Adapter, BartLike, Ours
 from .adapters_t5 import T5Like
-from .lean import LeanBart, LeanOurs
-from .lean_t5 import LeanT5
+from .lean import BART_PRODUCTS, LeanBart, LeanOurs
+from .lean_t5 import T5_PRODUCTS, LeanT5
 from .packing import hooked, packed, remembered
 from .quantization import Int8Linear
 
@@ -31,10 +31,7 @@ _FAMILIES: dict[str, type[Adapter]] = {
 }
 _KNOWN = frozenset(_FAMILIES)  # of those that are registered later, layers may be anything
 _LEAN: dict[type[Adapter], type[Adapter]] = {BartLike: LeanBart, Ours: LeanOurs, T5Like: LeanT5}
-_PRODUCTS = {
-    *("q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2", "lm_head"),
-    *("q", "k", "v", "o", "wi", "wi_0", "wi_1", "wo"),
-}
+PRODUCTS = BART_PRODUCTS | T5_PRODUCTS
 _ATTENTIONS = ("sdpa", "eager")
 
 
@@ -60,11 +57,12 @@ def _made(model: Any) -> Adapter:
 def _runs_lean(family: type[Adapter], model: Any) -> bool:
     """Is there a lean step for this model, and does nobody listen?"""
     known = family in _LEAN and model.config.model_type in _KNOWN and not model.training
-    # They clamp what does not fit into half precision.
-    if not known or model.dtype == torch.float16 or _has_any_global_hook():
+    # In half precision their own layers clamp what does not fit, and what is rounded in between
+    # would depend on how many rows are asked together.
+    if not known or model.dtype not in (torch.float32, torch.float64) or _has_any_global_hook():
         return False
     for module in model.modules():
-        children = [one for name, one in module._modules.items() if name in _PRODUCTS]
+        children = [one for name, one in module._modules.items() if name in PRODUCTS]
         if hooked(module) or not all(_plain(one, model.dtype) for one in children):
             return False
     return True

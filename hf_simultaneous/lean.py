@@ -1,5 +1,5 @@
-"""The step of a BART-like model with nothing around it: the same weights and the same numbers, to
-rounding.
+"""The step of a BART-like model with nothing around it, and what T5's shares with it (`lean_t5`):
+the same weights and the same numbers, to rounding.
 
 A live step runs a position or two through every layer, and what transformers does around the
 products (modules in modules, caches of any kind, masks) takes longer than they do in small models.
@@ -20,6 +20,8 @@ from .caches import Window, Windows
 from .packing import Product, hooked, product
 
 
+BART_PRODUCTS = {"q_proj", "k_proj", "v_proj", "out_proj", "fc1", "fc2", "lm_head"}
+"""What its linear layers are called; another kind of layer in such a place is not known here."""
 Norms = tuple[Product, Product]
 """What is done before and after."""
 

@@ -1,6 +1,7 @@
 """The step of T5 and its relatives with nothing around it, as `lean` has it for BART's.
 
-What a position adds for how far away another is, is looked up in a table that is made once."""
+What a position adds for how far away another is, is looked up in a table that is made once. Knows
+T5's layers; attention and feed-forward themselves are `lean`'s."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -13,6 +14,10 @@ from .adapters_t5 import T5Like
 from .caches import Windows
 from .lean import Attention, FeedForward, LeanDecoder, Norms, Whole, as_it_is
 from .packing import Product, hooked, product
+
+
+T5_PRODUCTS = {"q", "k", "v", "o", "wi", "wi_0", "wi_1", "wo", "lm_head"}
+"""As `BART_PRODUCTS`."""
 
 
 class LeanT5(LeanDecoder, T5Like):

@@ -86,6 +86,20 @@ def test_it_says_what_the_models_own_layers_say(kind):
     assert type(adapter_for(model)) is lean
 
 
+@pytest.mark.parametrize("kind", ["int8", "t5, int8"])
+def test_in_single_precision_8_bits_say_it_too(kind):
+    """Without VNNI these are FBGEMM's products."""
+    model = quantize_model(
+        tiny_model(3, encoder_attention="causal")
+        if kind == "int8"
+        else stock_model("t5", dtype=torch.float32)
+    )
+    found = said(model)
+    layer = model.get_decoder().get_submodule("layers.0" if kind == "int8" else "block.0")
+    layer.register_forward_hook(lambda *_: None)  # its own layers
+    torch.testing.assert_close(said(model), found, atol=1e-3, rtol=0)
+
+
 @pytest.mark.parametrize("kind", T5_LIKE)
 def test_beyond_the_longest_distance_all_are_one(kind):
     model = stock_model(kind)
@@ -119,6 +133,10 @@ def in_half_precision(model):
     model.half()
 
 
+def in_bfloat16(model):
+    model.bfloat16()
+
+
 def with_another_layer(model):
     model.model.decoder.layers[0].fc1 = torch.nn.Sequential(model.model.decoder.layers[0].fc1)
 
@@ -133,7 +151,14 @@ def listened_to(model):
 
 @pytest.mark.parametrize(
     "change",
-    [in_training, in_half_precision, in_mixed_precision, with_another_layer, listened_to],
+    [
+        in_training,
+        in_half_precision,
+        in_bfloat16,
+        in_mixed_precision,
+        with_another_layer,
+        listened_to,
+    ],
 )
 def test_a_model_it_does_not_know_runs_its_own_layers(change):
     model = ours()
