@@ -19,6 +19,7 @@ demo: $(INSTALLED)  ## watch a sentence being translated while it is still arriv
 	@$(BIN)/hf-simultaneous demo
 
 test: $(INSTALLED)  ## run the tests, in two processes; WORKERS=0 is one
+	@# Compiled modules are kept: each process reads thousands. Files are handed out in the order of tests/conftest.py.
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 check: $(INSTALLED)  ## ruff (lint, format) and mypy --strict on the package and training

@@ -11,6 +11,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import time
 from multiprocessing import reduction
 from pathlib import Path
 
@@ -35,7 +37,8 @@ def free_port():
 
 class Forked:
     """What `subprocess.Popen([sys.executable, "-c", code, *arguments])` is. Its input, output and
-    errors are pipes, unless `streams` are given for them."""
+    errors are pipes, unless `streams` are given for them. `env` is set after the imports: what is
+    read on import is what it was for the first of them."""
 
     def __init__(self, code, *arguments, cwd=ROOT, env=None, streams=None):
         (reading, self.stdin), *outputs = (os.pipe() for _ in range(3))
@@ -46,6 +49,7 @@ class Forked:
         self._process = CONTEXT.Process(target=run)
         self._process.start()
         self.pid = self._process.pid
+        atexit.register(self.kill)  # or a test that failed would hold up the end of all
         for number in theirs:
             os.close(number)
 
@@ -71,12 +75,35 @@ def run_shared(code, *arguments, processes=2):
     port = str(free_port())
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(processes)}
     settings = {**shared, "LOCAL_WORLD_SIZE": str(processes), "GLOO_SOCKET_IFNAME": "lo"}
-    ranks = [
-        Forked(code, *arguments, env={**settings, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-        for rank in range(processes)
-    ]
-    said = [rank.stderr.read() for rank in ranks]
-    assert [rank.wait(900) for rank in ranks] == [0] * processes, "".join(said)
+    with tempfile.TemporaryFile("w+") as said:  # a pipe that nobody reads would fill up
+        streams = (os.open(os.devnull, os.O_RDONLY), said.fileno(), said.fileno())
+        ranks = [
+            Forked(
+                *(code, *arguments),
+                env={**settings, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+                streams=streams,
+            )
+            for rank in range(processes)
+        ]
+        try:
+            wait_for_all(ranks, 900)
+        finally:
+            for rank in ranks:
+                rank.kill()
+            os.close(streams[0])
+        said.seek(0)
+        assert [rank.poll() for rank in ranks] == [0] * processes, said.read()
+
+
+def wait_for_all(processes, seconds):
+    """Until all have ended, or one has failed: the others might wait for it for ever."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        codes = [process.poll() for process in processes]
+        if None not in codes or any(codes):
+            return
+        time.sleep(0.05)
+    raise subprocess.TimeoutExpired("forked processes", seconds)
 
 
 class _Run:

@@ -174,11 +174,12 @@ class Hub:
             self._loop.call_soon_threadsafe(self._hand_out, reports)
 
     def _hand_out(self, reports: list[tuple[Ticket, Report]]) -> None:
+        first = not self._loaded.is_set()
+        self._loaded.set()
         if self.engine.failure is not None:
             self.on_failure()
-        elif not self._loaded.is_set():
+        elif first:
             self.on_loaded()
-        self._loaded.set()
         for ticket, report in reports:
             ticket.report(report)
 

@@ -20,7 +20,7 @@ from .hub import Hub
 from .limits import Limits
 from .loading import loader
 from .ray_metrics import RayTelemetry
-from .server import ServeRequest, application
+from .server import ServeRequest, addresses_of, application
 from .telemetry import log_to_stderr
 
 
@@ -141,7 +141,7 @@ def serve(
         address = {"host": request.host, "port": request.port}
         ray_serve.start(http_options=address, logging_config=quiet)
         ray_serve.run(deployment(load, request, wanted, log_format), name=NAME, route_prefix="/")
-        announce(f"ws://{request.host}:{request.port}/v1/stream  (Ctrl-C stops it)")
+        announce(addresses_of(request, request.port)["ws"])
         over.wait()
     finally:
         ray_serve.delete(NAME)

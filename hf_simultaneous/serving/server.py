@@ -212,7 +212,7 @@ def serve(
         server.should_exit = True
 
     hub.on_failure = stop
-    addresses = _addresses(request, listener.getsockname()[1])
+    addresses = addresses_of(request, listener.getsockname()[1])
 
     def ready() -> None:
         known = {name: code for name, code in hub.info()["languages"].items() if code}
@@ -226,7 +226,7 @@ def serve(
         raise hub.engine.failure
 
 
-def _addresses(request: ServeRequest, port: int) -> dict[str, Any]:
+def addresses_of(request: ServeRequest, port: int) -> dict[str, Any]:
     """Of a stream, and of a whole text."""
     secure = "s" if request.ssl_certfile else ""
     host = f"[{request.host}]" if ":" in request.host else request.host

@@ -34,7 +34,9 @@ def test_two_processes_do_what_one_does(
     settings["model"]["dropout"] = 0.0
     assert train(settings, "multi", tmp_path / "one") == 0
     options = ["--config", config_file(settings), "--k", "multi", "--output", str(tmp_path / "two")]
-    run_shared("from training import train_wait_k; train_wait_k.main()", *options)
+    run_shared(
+        "import sys; from training import train_wait_k; sys.exit(train_wait_k.main())", *options
+    )
     one, two = (
         json.loads((tmp_path / name / "training.json").read_text())["history"]
         for name in ("one", "two")
