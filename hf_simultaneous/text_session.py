@@ -8,11 +8,12 @@ import time
 import warnings
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from .actions import Policy
+from .actions import Policy, Write
 from .pauses import awith_pauses, with_pauses
-from .policies import make_policy
+from .policies import FullSentence, make_policy
 from .sentences import SentenceSplitting
 from .text import Piece, SourceText
 from .text_events import TextEvent as TextEvent
@@ -169,6 +170,20 @@ class TextSession:
                 stacklevel=2,
             )
         self.close()
+
+
+def warm_up(generator: "AdaptiveWaitKGenerator") -> None:
+    """Ask every member for one token now: weights are laid out when a model is first asked, and
+    somebody who waits for a first word would wait for that too."""
+    if generator.tokenizer is None:
+        return  # there is no text to come
+    everybody = FullSentence(tuple(generator.models))
+    # What is wrong here is wrong at the first word too, and is told to whoever said that.
+    with suppress(Exception), generator.session(policy=everybody) as session:
+        source = source_text(generator)
+        for piece in [*source.push_word("1"), *source.flush()]:
+            for token in piece.tokens:
+                next((e for e in session.push(token) if isinstance(e.action, Write)), None)
 
 
 def source_text(

@@ -18,11 +18,18 @@ from types import CodeType, FunctionType, ModuleType
 import pytest
 import torch
 
-from hf_simultaneous import AdaptiveWaitKGenerator, FullSentence, HoldN, TestTimeWaitK, WaitK
+from hf_simultaneous import (
+    AdaptiveWaitKGenerator,
+    FullSentence,
+    HoldN,
+    TestTimeWaitK,
+    WaitK,
+    packing,
+)
 from hf_simultaneous.actions import Write
 from hf_simultaneous.sentences import SentenceSplitting
 from hf_simultaneous.text import SourceRevised
-from hf_simultaneous.text_session import TextEvent, TextSession, choose_policy
+from hf_simultaneous.text_session import TextEvent, TextSession, choose_policy, warm_up
 from tests.babble import SENTENCES, TEXT, babbler
 from tests.guard import PATIENCE
 
@@ -430,6 +437,29 @@ def test_a_session_that_remembers_would_be_noticed(generator):
             return super().push_word(word)
 
     assert not is_flat(generator, Diary(generator, **BRIEF), 300)
+
+
+def test_warming_up_asks_every_member_and_leaves_nothing_behind():
+    generator = babbler()
+    expected = untimed(TextSession(babbler()).stream(TEXT.split()))
+    opened, session = [], generator.session
+    generator.session = lambda **options: opened.append(session(**options)) or opened[-1]
+    warm_up(generator)
+    assert all(model in packing._made for model in generator.models.values())
+    assert [(one.closed, one.nbytes) for one in opened] == [(True, 0)]
+    generator.session = session
+    assert untimed(TextSession(generator).stream(TEXT.split())) == expected
+
+
+def test_warming_up_refuses_nothing():
+    generator = babbler()
+    generator.tokenizer.eos_token, kept = None, generator.tokenizer.eos_token
+    try:
+        warm_up(generator)
+    finally:
+        generator.tokenizer.eos_token = kept
+    generator.tokenizer = None
+    warm_up(generator)
 
 
 def test_an_event_becomes_json(generator):

@@ -13,7 +13,7 @@ import gradio as gr
 
 from ..generation import AdaptiveWaitKGenerator
 from ..sets import GERMAN_ENGLISH, SpokenLanguages, languages_of
-from ..text_session import operating_points
+from ..text_session import operating_points, warm_up
 from .desk import CAUTION, CSS, Desk, ends_sentence, policies_for
 from .ports import check_port
 
@@ -299,6 +299,7 @@ def launch(
     """
     if port is not None:
         check_port(host or "127.0.0.1", port)
+    warm_up(generator)
     looks = {"css": CSS, "theme": _theme(), "footer_links": ["api", "gradio"], "run_history": False}
     options = {"quiet": True, "ssr_mode": False, **looks, **options}
     return build(generator, examples).launch(server_name=host, server_port=port, **options)

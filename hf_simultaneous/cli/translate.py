@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..sets import BUILTIN, set_or_builtin
-from ..text_session import TextSession, sentence_splitting
+from ..text_session import TextSession, sentence_splitting, warm_up
 from .ahead import check_answers, found_set, waiting_for
 from .requests import TranslateRequest
 from .terminal import JsonView, LiveView, PlainView, View, arriving, follow, open_console, play
@@ -39,7 +39,7 @@ def _run_at_keyboard(request: TranslateRequest) -> None:
     from .keyboard import follow_keys, raw_keys, say_ready
 
     descriptor = sys.stdin.fileno()
-    with raw_keys(descriptor), _session(request) as session:
+    with raw_keys(descriptor), _session(request, warm=True) as session:
         say_ready("German" if is_german(request) else None)
         view = LiveView(open_console())
         play(follow_keys(session, arriving(descriptor, _tick(request)), view.typing), view)
@@ -50,11 +50,11 @@ def is_german(request: TranslateRequest) -> bool:
     return not request.server and set_or_builtin(request.model) == str(BUILTIN)
 
 
-def _session(request: TranslateRequest) -> "TextSession | Client":
+def _session(request: TranslateRequest, *, warm: bool = False) -> "TextSession | Client":
     """The models here, or a server that has some."""
     if request.server:
         return _client(request, request.server.split(","))
-    generator, policy = load(request)
+    generator, policy = load(request, warm=warm)
     rules = sentence_splitting(generator, silence=request.silence)
     beams = generator.tail_beams if request.tail_beams is None else request.tail_beams
     pieces = request.show or request.pieces
@@ -82,8 +82,10 @@ def _client(request: TranslateRequest, servers: list[str]) -> "Client":
     return client
 
 
-def load(request: TranslateRequest) -> "tuple[AdaptiveWaitKGenerator, Policy]":
-    """The set and the policy that a request names."""
+def load(
+    request: TranslateRequest, *, warm: bool = False
+) -> "tuple[AdaptiveWaitKGenerator, Policy]":
+    """The set and the policy that a request names; `warm` for who then waits at each word."""
     policy_for = request.choice.maker()
     latency = request.choice.latency
     place = found_set(request.model, latency=latency, quantize=request.quantize)
@@ -96,6 +98,8 @@ def load(request: TranslateRequest) -> "tuple[AdaptiveWaitKGenerator, Policy]":
             quantize=request.quantize,
             **asdict(request.languages),
         )
+        if warm:
+            warm_up(generator)
     return generator, policy_for(generator)
 
 

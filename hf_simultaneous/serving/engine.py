@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..loop import Loop
+from ..text_session import warm_up
 from .protocol import Flush, ProtocolError, Say, Start
 from .streams import Report, Stream
 
@@ -99,7 +100,9 @@ class Engine:
 
     def _run(self) -> None:
         try:
-            self.generator = generator = self._load()
+            generator = self._load()
+            warm_up(generator)
+            self.generator = generator  # from here on streams are let in
             self._rules = generator.decoding_rules(**generator.for_text())
             self._loop = self._new_loop()
             self._deliver([])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from hf_simultaneous.app import gradio_page
 from hf_simultaneous.app.gradio_page import _Acts, _Visitor
 from tests.babble import babbler
 
@@ -59,3 +60,16 @@ def test_what_ends_an_example_has_the_last_word(acts):
     next(playing)
     shown = acts.typed(TYPED, visitor, *SETTINGS)[0]
     assert [drawn for drawn, _ in playing] == [shown]
+
+
+def test_the_models_are_warm_before_the_page_is_served(monkeypatch):
+    done = []
+
+    class Page:
+        def launch(self, **options):
+            done.append("served")
+
+    monkeypatch.setattr(gradio_page, "warm_up", lambda generator: done.append("warm"))
+    monkeypatch.setattr(gradio_page, "build", lambda generator, examples: Page())
+    gradio_page.launch(babbler())
+    assert done == ["warm", "served"]

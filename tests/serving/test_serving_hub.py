@@ -99,6 +99,15 @@ def test_nobody_is_let_in_before_the_models_are_there(generator):
         until(lambda: client.get("/readyz").status_code == 200)
 
 
+def test_nobody_is_let_in_before_the_models_are_warm(generator, monkeypatch):
+    warm = threading.Event()
+    monkeypatch.setattr(engines, "warm_up", lambda given: warm.wait(PATIENCE))
+    with running(lambda: generator, ready=False) as (_, client):
+        assert client.get("/readyz").text == "loading"
+        warm.set()
+        until(lambda: client.get("/readyz").status_code == 200)
+
+
 def test_models_that_do_not_load_are_said_to_be_dead():
     def load():
         raise OSError("no such set")
