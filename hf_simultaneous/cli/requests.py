@@ -157,7 +157,11 @@ class TranslateRequest:
     choice: PolicyChoice = DEFAULT_POLICY
     tail_beams: TailBeams = None
     show: Annotated[
-        bool, typer.Option("--show", help="Watch both lines, READ and WRITE, grow.")
+        bool,
+        typer.Option(
+            "--show",
+            help="Watch both lines, READ and WRITE, grow; at a keyboard that is what happens.",
+        ),
     ] = False
     jsonl: Annotated[bool, typer.Option("--jsonl", help="A line of JSON for every event.")] = False
     pieces: Annotated[

@@ -6,7 +6,7 @@ Joins a set, the text that arrives and a view; knows nothing of how either works
 import codecs
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,12 +26,19 @@ if TYPE_CHECKING:
 
 def run(request: TranslateRequest) -> None:
     """Translate what is asked for, or what arrives, until it ends."""
-    if request.show and not request.text and not request.file and sys.stdin.isatty():
-        _run_at_keyboard(request)
+    if _is_typed(request):
+        _run_at_keyboard(replace(request, show=True))
         return
     fragments = _with_warning(_fragments(request))
     with _session(request) as session:
         play(follow(session, fragments, lines=request.lines), _view(request))
+
+
+def _is_typed(request: TranslateRequest) -> bool:
+    """Does somebody type, and watch? A terminal alone would give whole lines, and no hint that it
+    waits for them."""
+    given = request.text or request.file or request.jsonl
+    return not given and sys.stdin.isatty() and (request.show or sys.stdout.isatty())
 
 
 def _run_at_keyboard(request: TranslateRequest) -> None:

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.system
 class Terminal:
     """A program at a pseudo-terminal, and what its screen shows."""
 
-    def __init__(self, *options):
+    def __init__(self, *options, show=()):
         self.master, self.slave = pty.openpty()
         self.before = termios.tcgetattr(self.slave)
         self.output = ""
@@ -33,7 +33,7 @@ class Terminal:
         call = "from hf_simultaneous.cli import main; main()"
         self.process = Forked(
             call,
-            *("translate", "--show", "--k", "1", *options),
+            *("translate", *show, "--k", "1", *options),
             env={"TERM": "xterm", "COLUMNS": "100"},
             streams=(self.slave,) * 3,
         )
@@ -77,9 +77,9 @@ def folder(tmp_path_factory):
     return save_babbler(tmp_path_factory.mktemp("set"))
 
 
-@pytest.fixture
-def terminal(folder):
-    opened = Terminal("--model", folder)
+@pytest.fixture(params=[()])
+def terminal(folder, request):
+    opened = Terminal("--model", folder, show=request.param)
     yield opened
     opened.process.kill()
     os.close(opened.master)
@@ -90,6 +90,7 @@ def shows(start):
     return lambda screen: any(line.startswith(start) for line in screen)
 
 
+@pytest.mark.parametrize("terminal", [(), ("--show",)], indirect=True)
 def test_words_are_translated_while_somebody_types(terminal):
     terminal.until(shows(f"Type away: {READY}"))
     assert "loading" in terminal.output
