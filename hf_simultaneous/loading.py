@@ -16,7 +16,7 @@ from .probe import PRECISIONS, probe
 from .quantization import quantize_model
 from .quiet import without_bars
 from .schedule import K
-from .sets import Saved, operating_point, saved_config
+from .sets import Saved, operating_point, saved_config, to_be_told
 
 
 G = TypeVar("G", bound=Saved)
@@ -57,8 +57,8 @@ def load_set(
     folder = set_folder(str(name_or_path), revision, hub, subfolder)
     saved = saved_config(folder)
     given = {name: kwargs.pop(name) for name in OWN if name in kwargs}
-    for name in LANGUAGES:  # without them some models are of no use at all
-        code = kwargs.pop(name, None)
+    told = to_be_told(folder, *(kwargs.pop(name, None) for name in LANGUAGES))
+    for name, code in zip(LANGUAGES, (told.source, told.target), strict=True):
         saved[name] = saved.get(name) if code is None else code
     if latency is not None:
         given["thresholds"] = operating_point(latency, {**saved, **given}["latencies"])

@@ -192,6 +192,20 @@ def languages_of(generator: Any) -> SpokenLanguages:
     return SpokenLanguages(generator.source_language, generator.target_language)
 
 
+def to_be_told(folder: str | Path, source: str | None, target: str | None) -> SpokenLanguages:
+    """The languages that models are told; those in the package know theirs, and no others."""
+    if Path(folder) != BUILTIN:
+        return SpokenLanguages(source, target)
+    own = GERMAN_ENGLISH
+    if source not in (None, own.source) or target not in (None, own.target):
+        raise ValueError(
+            f"the built-in set translates {own.source} to {own.target}; got "
+            f"{source or own.source} to {target or own.target}. Leave out --from and --to, or name "
+            f"a model that knows others"
+        )
+    return SpokenLanguages()
+
+
 def set_or_builtin(name_or_path: str | Path | None) -> str:
     """The set that was named, or the one inside the package, which is called `builtin` where no
     folder is."""

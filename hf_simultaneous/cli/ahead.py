@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ..checks import check_quantize
 from ..places import set_folder
-from ..sets import operating_point, saved_config, set_or_builtin
+from ..sets import operating_point, saved_config, set_or_builtin, to_be_told
 
 
 PORTS = {"ws": 80, "wss": 443}
@@ -33,9 +33,17 @@ def waiting_for(what: str = "loading the models") -> Iterator[None]:
         print(f"\r{' ' * len(line)}\r", end="", file=sys.stderr, flush=True)
 
 
-def found_set(model: str | None, *, latency: str | None = None, quantize: str | None = None) -> str:
+def found_set(
+    model: str | None,
+    *,
+    latency: str | None = None,
+    quantize: str | None = None,
+    source_language: str | None = None,
+    target_language: str | None = None,
+) -> str:
     """The set that is meant; it is there, its config can be read, and it has what is asked for."""
     place = set_or_builtin(model)
+    to_be_told(place, source_language, target_language)
     if quantize is not None:
         check_quantize(quantize)
     saved = saved_config(set_folder(place, None, {}))

@@ -23,14 +23,15 @@ def run(request: CompareRequest, tell: Callable[[str], None], *, quiet: bool = F
     """Decode what is missing, write the report, and return what it says first."""
     own = {name: load_policy(name) for name in request.policies or () if is_own(name)}
     _check_names(request.policies or ())
-    place = set_folder(found_set(request.model), None, {})
+    languages = asdict(request.languages)
+    place = set_folder(found_set(request.model, **languages), None, {})
     source, references = read_corpus(request.source, request.references, request.limit)
     with waiting_for():
         from ..evaluation.experiment import Setting, Trial, settings_of
         from ..evaluation.experiment import run as run_trial
         from ..generation import AdaptiveWaitKGenerator
 
-        generator = AdaptiveWaitKGenerator.from_pretrained(str(place), **asdict(request.languages))
+        generator = AdaptiveWaitKGenerator.from_pretrained(str(place), **languages)
     decoding = request.decoding.of(generator, progress=not quiet)
     policies = {_title(name): name for name in request.policies or usual(generator)}
     points = {name: dict(rhos) for name, rhos in generator.latencies.items()}

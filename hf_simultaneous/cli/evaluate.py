@@ -33,7 +33,8 @@ def run(request: EvaluateRequest, *, quiet: bool = False, force: bool = False) -
     policy_for = request.choice.maker()
     _check_output(request, force=force)
     latency = request.choice.latency
-    place = found_set(request.model, latency=latency, quantize=request.quantize)
+    languages = asdict(request.languages)
+    place = found_set(request.model, latency=latency, quantize=request.quantize, **languages)
     source, references = read_corpus(request.source, request.references, request.limit)
     alignments = read_alignments(request.alignments) if request.alignments else None
     with waiting_for():
@@ -44,7 +45,7 @@ def run(request: EvaluateRequest, *, quiet: bool = False, force: bool = False) -
             place,
             latency=latency,
             quantize=request.quantize,
-            **asdict(request.languages),
+            **languages,
         )
     if request.ensembles is not None:
         generator = generator.with_ensembles(request.ensembles)
@@ -136,7 +137,7 @@ def calibrate_files(
 ) -> "Calibration":
     """`hf-simultaneous calibrate`: thresholds for the set in a folder, kept there; or for any
     model, kept in a new set, `output`."""
-    place = found_set(model)
+    place = found_set(model, **asdict(languages))
     if output is None:
         _check_ours(place)
     elif is_set(output):

@@ -126,7 +126,8 @@ def serve(options: ServeOptions) -> None:
     require("serve", "uvicorn")
     if options.port != 0:
         check_port(options.host, options.port)
-    found_set(options.model, latency=options.latency, quantize=options.quantize)
+    languages = asdict(options.languages)
+    found_set(options.model, latency=options.latency, quantize=options.quantize, **languages)
     with waiting_for("loading the server"):
         from ..serving.access import LOOPBACK
         from ..serving.loading import loader
@@ -141,7 +142,7 @@ def serve(options: ServeOptions) -> None:
         latency=options.latency,
         threads=options.threads,
         quantize=options.quantize,
-        **asdict(options.languages),
+        **languages,
     )
     if options.engine == "ray":
         _serve_on_ray(load, request, options)

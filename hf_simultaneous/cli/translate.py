@@ -95,7 +95,8 @@ def load(
     """The set and the policy that a request names; `warm` for who then waits at each word."""
     policy_for = request.choice.maker()
     latency = request.choice.latency
-    place = found_set(request.model, latency=latency, quantize=request.quantize)
+    languages = asdict(request.languages)
+    place = found_set(request.model, latency=latency, quantize=request.quantize, **languages)
     with waiting_for():
         from ..generation import AdaptiveWaitKGenerator
 
@@ -103,7 +104,7 @@ def load(
             place,
             latency=latency,
             quantize=request.quantize,
-            **asdict(request.languages),
+            **languages,
         )
         if warm:
             warm_up(generator)

@@ -34,6 +34,8 @@ MISTAKES = {
     "translate --policy ./nowhere.py:x Haus": "there is no file",
     "translate --policy broken.py:x Haus": "broken.py, line 2: ZeroDivisionError",
     "translate --server ws://127.0.0.1:{port} Haus": "nobody answers at ws://127.0.0.1:",
+    "translate --from fr Haus": "the built-in set translates de to en; got fr to en. Leave out",
+    "serve --port {port} --to fr": "the built-in set translates de to en; got de to fr. Leave out",
     "demo --model ./nowhere": "no folder",
     "info ./nowhere": "no folder",
     "app --port 99999": "a port is a number from 1 to 65535; got 99999",

@@ -4,7 +4,9 @@ languages it takes."""
 import pytest
 from typer.testing import CliRunner
 
+from hf_simultaneous import AdaptiveWaitKGenerator, sets
 from hf_simultaneous.cli import app, translate
+from hf_simultaneous.cli.ahead import found_set
 from hf_simultaneous.cli.requests import TranslateRequest
 from tests.babble import save_babbler
 
@@ -25,3 +27,11 @@ def test_models_are_warmed_up_for_who_waits_at_each_word_and_not_for_one_text(fo
     assert warmed == []
     generator, _ = translate.load(TranslateRequest(model=folder), warm=True)
     assert warmed == [generator]
+
+
+def test_the_set_in_the_package_may_be_told_the_languages_it_translates():
+    told = AdaptiveWaitKGenerator.from_pretrained(source_language="de", target_language="en")
+    assert sets.languages_of(told) == sets.GERMAN_ENGLISH
+    assert found_set(None, source_language="de", target_language="en") == str(sets.BUILTIN)
+    with pytest.raises(ValueError, match="translates de to en; got en to de. Leave out --from"):
+        AdaptiveWaitKGenerator.from_pretrained(source_language="en", target_language="de")
