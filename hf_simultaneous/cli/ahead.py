@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from ..checks import check_quantize
@@ -50,6 +51,13 @@ def found_set(
     if latency is not None:
         operating_point(latency, saved["latencies"])
     return place
+
+
+def check_output(folder: Path) -> None:
+    """Refuse a place where no folder can be: the work that it is for takes long."""
+    there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    if there.exists() and not there.is_dir():
+        raise ValueError(f"{there} is a file; --output is a folder for the results")
 
 
 def check_answers(servers: Sequence[str]) -> None:

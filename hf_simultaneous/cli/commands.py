@@ -172,6 +172,7 @@ def evaluate(request: EvaluateRequest, quiet: Quiet = False, force: Force = Fals
     facts = work.run(request, quiet=quiet, force=force)
     if is_main_process():  # several may share a corpus, under accelerate
         typer.echo(work.summary(facts))
+        typer.echo(f"written to {request.output}")
 
 
 @command()

@@ -10,7 +10,7 @@ from ..evaluation.report import METHODS, fingerprint
 from ..evaluation.texts import read_corpus
 from ..places import set_folder
 from ..schedule import FULL
-from .ahead import found_set, waiting_for
+from .ahead import check_output, found_set, waiting_for
 from .own_policy import file_of, is_own, load_policy
 from .requests import CompareRequest
 
@@ -23,6 +23,7 @@ def run(request: CompareRequest, tell: Callable[[str], None], *, quiet: bool = F
     """Decode what is missing, write the report, and return what it says first."""
     own = {name: load_policy(name) for name in request.policies or () if is_own(name)}
     _check_names(request.policies or ())
+    check_output(request.output)
     languages = asdict(request.languages)
     place = set_folder(found_set(request.model, **languages), None, {})
     source, references = read_corpus(request.source, request.references, request.limit)

@@ -16,7 +16,7 @@ from ..evaluation.processes import is_main_process
 from ..evaluation.report import FACTS
 from ..evaluation.texts import read_corpus
 from ..places import is_set
-from .ahead import found_set, waiting_for
+from .ahead import check_output, found_set, waiting_for
 from .requests import DEFAULT_LANGUAGES, EvaluateRequest, Languages
 
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 def run(request: EvaluateRequest, *, quiet: bool = False, force: bool = False) -> dict[str, Any]:
     """Evaluate, write the output folder, and return what `scores.json` holds."""
     policy_for = request.choice.maker()
-    _check_output(request, force=force)
+    check_output(request.output)
+    _check_result(request, force=force)
     latency = request.choice.latency
     languages = asdict(request.languages)
     place = found_set(request.model, latency=latency, quantize=request.quantize, **languages)
@@ -69,7 +70,7 @@ def run(request: EvaluateRequest, *, quiet: bool = False, force: bool = False) -
     return facts
 
 
-def _check_output(request: EvaluateRequest, *, force: bool) -> None:
+def _check_result(request: EvaluateRequest, *, force: bool) -> None:
     """The same may be measured again; a result of other settings took time, and is not lost."""
     if (request.output / FACTS).exists():
         raise ValueError(
@@ -140,8 +141,8 @@ def calibrate_files(
     place = found_set(model, **asdict(languages))
     if output is None:
         _check_ours(place)
-    elif is_set(output):
-        raise ValueError(f"{output} is a set already; give it as --model, or another --output")
+    else:
+        _check_new(output)
     dev, streams = read_corpus(source, references, limit)
     with waiting_for():
         from ..evaluation.calibration import Search, calibrate, save_latency
@@ -160,6 +161,12 @@ def calibrate_files(
             tuned.save_pretrained(output)
         save_latency(output or place, found.name, found.point.thresholds)
     return found
+
+
+def _check_new(output: Path) -> None:
+    check_output(output)
+    if is_set(output):
+        raise ValueError(f"{output} is a set already; give it as --model, or another --output")
 
 
 def _check_ours(place: str) -> None:

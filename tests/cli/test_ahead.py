@@ -52,6 +52,11 @@ MISTAKES = {
     "calibrate --source a.de --reference a.en": "give --output FOLDER for a copy",
     "calibrate --source ./nowhere --reference a.en --output out": "there is no file",
     "calibrate --source a.de --reference a.en --output out --budget 1": "--budget",
+    "evaluate --source a.de --reference a.en --output a.de": "a.de is a file; --output is a folder",
+    "evaluate --source a.de --reference a.en --output a.de/x": "a.de is a file; --output is a",
+    "compare --source a.de --reference a.en --output a.de": "a.de is a file; --output is a folder",
+    "calibrate --source a.de --reference a.en --output a.de": "a.de is a file; --output is",
+    "report a.de": "holds no experiment",
     "report ./nowhere": "holds no experiment",
 }
 ASK = """

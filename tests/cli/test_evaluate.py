@@ -164,6 +164,7 @@ def test_a_result_of_other_settings_is_not_overwritten(folder, tmp_path):
     assert loud.exit_code == 0
     assert "sentence/s" in loud.stderr
     assert "time_per_token" in loud.stdout
+    assert loud.stdout.splitlines()[-1].startswith("written to ")
     again = ask("1", "--batch-size", "2", "--timed", "0", "--quiet")
     assert again.stderr == "", "the same settings, and no bar"
     assert "time_per_token" not in again.stdout
