@@ -5,8 +5,9 @@ Each is a frozen value called with a `State` and a `predict` function. None know
 predictions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any
 
@@ -290,7 +291,16 @@ _MAKERS: Mapping[str, tuple[Callable[..., AnyPolicy], Mapping[str, Any]]] = Mapp
 )
 """How each is made: what makes it, the options it takes, and their usual values."""
 
+_EXAMPLES = {"rho": "--rho 0.9 0.1, or rho=(0.9, 0.1)", "k": "--k 3, or k=3"}
+"""Of the options that have no usual value, on the command line and in Python."""
+
 NAMES = tuple(_MAKERS)
+
+
+def meant(name: object, known: Sequence[str]) -> str:
+    """The end of a refusal: the name that is near to a wrong one, if there is one."""
+    near = get_close_matches(str(name), known, n=1)
+    return f". Did you mean {near[0]}?" if near else ""
 
 
 def make_policy(name: str, *, k_min: int = 1, k_max: int = 10, **options: Any) -> AnyPolicy:
@@ -301,14 +311,16 @@ def make_policy(name: str, *, k_min: int = 1, k_max: int = 10, **options: Any) -
     `start`, `delta`; local-agreement `n`, `step`; hold-n `n`; align-att `border`, `layer`;
     ps-future `threshold`; these four also `close`."""
     if name not in NAMES:
-        raise ValueError(f"policy must be one of {', '.join(NAMES)}; got {name!r}")
+        known = ", ".join(NAMES)
+        raise ValueError(f"policy must be one of {known}; got {name!r}{meant(name, NAMES)}")
     make, usual = _MAKERS[name]
     given = {option: value for option, value in options.items() if value is not None}
     chosen = {**usual, **given}
     if len(chosen) > len(usual) or _NEEDED in chosen.values():
         takes = " and ".join(usual) or "no options"
         got = ", ".join(f"{option}={value!r}" for option, value in given.items()) or "none"
-        raise ValueError(f"{name} takes {takes}; got {got}")
+        hint = "" if given else f". Give {' and '.join(_EXAMPLES[option] for option in usual)}"
+        raise ValueError(f"{name} takes {takes}; got {got}{hint}")
     if name == "adaptive":
         if len(chosen["rho"]) != 2:
             raise ValueError(f"rho is two thresholds, at k_min and k_max; got {chosen['rho']}")

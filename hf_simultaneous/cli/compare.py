@@ -11,7 +11,7 @@ from ..evaluation.texts import read_corpus
 from ..places import set_folder
 from ..schedule import FULL
 from .ahead import check_output, found_set, waiting_for
-from .own_policy import file_of, is_own, load_policy
+from .own_policy import check_name, file_of, is_own, load_policy
 from .requests import CompareRequest
 
 
@@ -69,10 +69,7 @@ def _title(name: str) -> str:
 def _check_names(policies: Sequence[str]) -> None:
     """Before any model is loaded."""
     for name in policies:
-        if not is_own(name) and name not in (*METHODS, "adaptive"):
-            raise ValueError(
-                f"--policy is adaptive, {', '.join(METHODS)}, or FILE.py:NAME; got {name!r}"
-            )
+        check_name(name, ("adaptive", *METHODS))
     titles = {_title(name) for name in policies}
     if len(titles) < len({*policies}):
         raise ValueError(

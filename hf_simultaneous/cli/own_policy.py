@@ -4,12 +4,14 @@ Knows files and names; what the policy does is the user's business, and the loop
 answers."""
 
 import sys
+from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
 from ..actions import Policy
+from ..policies import meant
 
 
 HOW = "a policy of your own is named as FILE.py:NAME, such as mine.py:policy"
@@ -18,6 +20,14 @@ HOW = "a policy of your own is named as FILE.py:NAME, such as mine.py:policy"
 def is_own(name: str | None) -> bool:
     """Does this name a file and something in it, not one of the policies there are?"""
     return name is not None and (":" in name or name.endswith(".py"))
+
+
+def check_name(name: str, known: Sequence[str]) -> None:
+    """Refuse what is neither one of the policies there are nor names a file."""
+    if not is_own(name) and name not in known:
+        raise ValueError(
+            f"--policy is {', '.join(known)}, or FILE.py:NAME; got {name!r}{meant(name, known)}"
+        )
 
 
 def file_of(name: str) -> Path:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..policies import make_policy
+from ..policies import NAMES, make_policy
 from ..schedule import check_at_least_one
 from ..text_session import check_latency_alone, choose_policy
 from .options import (
@@ -30,7 +30,7 @@ from .options import (
     TargetLanguage,
     Timed,
 )
-from .own_policy import file_of, is_own, load_policy
+from .own_policy import check_name, file_of, is_own, load_policy
 
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class PolicyChoice:
                 f"in the file: {self.policy}"
             )
         named = self.policy or ("adaptive" if self.k is None else "wait-k")
+        check_name(named, NAMES)
         if not is_own(self.policy) and (given or named != "adaptive"):
             make_policy(named, **self.options)  # says what is wrong; the set's comes later
 

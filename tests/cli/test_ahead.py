@@ -22,8 +22,11 @@ from tests.forked import free_port
 ROOT = Path(__file__).resolve().parents[2]
 MISTAKES = {
     "translate --latency nope Haus": "no operating point 'nope'; it has: low, medium, high",
-    "translate --policy godot Haus": "policy must be one of",
-    "translate --policy wait-k Haus": "wait-k takes k; got none",
+    "translate --policy godot Haus": "full, or FILE.py:NAME; got 'godot'\n",
+    "translate --policy waitk Haus": "FILE.py:NAME; got 'waitk'. Did you mean wait-k?",
+    "translate --policy adaptiv Haus": "FILE.py:NAME; got 'adaptiv'. Did you mean adaptive?",
+    "compare --source a.de --reference a.en --output out --policy top3": "Did you mean top-3?",
+    "translate --policy wait-k Haus": "wait-k takes k; got none. Give --k 3",
     "translate --n 3 Haus": "adaptive takes rho; got n=3",
     "translate --rho 2 0 Haus": "a threshold is a probability",
     "translate --quantize int4 Haus": "quantize must be one of int8, none; got 'int4'",

@@ -234,7 +234,7 @@ def test_silence_is_polled_for(generator):
             "--latency low chooses the thresholds",
         ),
         (["x", "--model", "{}", "--latency", "low"], "this set has no operating point 'low'"),
-        (["x", "--model", "{}", "--policy", "wait"], "policy must be one of"),
+        (["x", "--model", "{}", "--policy", "wait"], "--policy is adaptive, wait-k,"),
         (["x", "--model", "{}", "--policy", "wait-k"], "wait-k takes k; got none"),
         (["x", "--model", "{}", "--rho", "2", "0"], "a threshold is a probability"),
         (["x", "--model", "{}", "--silence", "0"], "silence is a number of seconds above 0"),

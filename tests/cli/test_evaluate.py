@@ -112,7 +112,7 @@ def test_a_tail_and_the_rule_of_ends_are_the_set_s_own_or_as_asked(folder, optio
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--policy", "godot"], "policy must be one of"),
+        (["--policy", "godot"], "--policy is adaptive, wait-k,"),
         (["--policy", "wait-k"], "wait-k takes k; got none"),
         (["--policy", "align-att", "--border", "0"], "border must be an integer of 1 or more"),
         (["--policy", "align-att", "--layer", "9"], "from the last; got 9"),
