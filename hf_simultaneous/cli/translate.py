@@ -29,7 +29,11 @@ def run(request: TranslateRequest) -> None:
     if _is_typed(request):
         _run_at_keyboard(replace(request, show=True))
         return
-    fragments = _with_warning(_fragments(request))
+    fragments: Iterable[bytes] = _checked(_fragments(request))
+    if request.text or request.file:  # it is all there: look at it before loading anything
+        fragments = list(fragments)
+        if not any(map(bytes.strip, fragments)):
+            return
     with _session(request) as session:
         play(follow(session, fragments, lines=request.lines), _view(request))
 
@@ -122,30 +126,52 @@ def _fragments(request: TranslateRequest) -> Iterator[bytes]:
         between = "\n\n" if any(" " in part for part in request.text) else " "
         return iter([between.join(request.text).encode(errors="surrogateescape")])
     if request.file:
-        if not request.file.is_file():
+        if request.file.is_dir():
+            raise IsADirectoryError(f"{request.file} is a folder; give a text file")
+        if not request.file.exists():
             raise FileNotFoundError(f"there is no file {request.file}; give a text file")
         return iter([request.file.read_bytes()])
     return arriving(sys.stdin.fileno(), _tick(request))
 
 
-def _with_warning(fragments: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes; standard error is told once if they are not UTF-8."""
+def _checked(fragments: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes, if they may be text; standard error is told if there is none, and once if
+    they are not UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     until_the_end: Iterable[bytes | None] = chain(fragments, [None])
+    beginning, empty = b"", True
     for fragment in until_the_end:
+        beginning = (beginning + (fragment or b""))[:2]
+        _check_text(beginning, fragment or b"")
+        empty = empty and not (fragment or b"").strip()
         try:
             decoder.decode(fragment or b"", final=fragment is None)
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
-            print(
-                f"warning: the input is not UTF-8 (byte {byte:#x}): such bytes are read "
-                "as U+FFFD. Convert it first, as in: iconv -f latin1 -t utf-8",
-                file=sys.stderr,
-                flush=True,
+            _warn(
+                f"the input is not UTF-8 (byte {byte:#x}): such bytes are read "
+                "as U+FFFD. Convert it first, as in: iconv -f latin1 -t utf-8"
             )
             decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         if fragment is not None:
             yield fragment
+    if empty:
+        _warn("nothing to translate")
+
+
+def _check_text(beginning: bytes, fragment: bytes) -> None:
+    """Refuse what is no text in UTF-8 at all, where a few bad bytes are only warned of."""
+    if beginning in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise ValueError("the input is UTF-16; convert it first, as in: iconv -f utf-16 -t utf-8")
+    if b"\0" in fragment:
+        raise ValueError(
+            "the input holds NUL bytes, and text in UTF-8 has none. If it is UTF-16, convert it "
+            "first, as in: iconv -f utf-16le -t utf-8; else give a text file"
+        )
+
+
+def _warn(message: str) -> None:
+    print(f"warning: {message}", file=sys.stderr, flush=True)
 
 
 def _tick(request: TranslateRequest) -> float | None:

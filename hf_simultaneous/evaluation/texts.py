@@ -2,6 +2,7 @@
 
 Knows files; nothing of models, so what is wrong with a file is said before any is loaded."""
 
+import codecs
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,14 +11,20 @@ def read_sentences(path: str | Path, limit: int | None = None) -> list[str]:
     """A sentence a line; lines end at `\\n` alone, because text may hold other characters that look
     like line ends."""
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        data = Path(path).read_bytes()
+        text = data.decode("utf-8-sig")
     except FileNotFoundError:
         raise FileNotFoundError(
             f"there is no file {path}; give a text file with a sentence on each line"
         ) from None
     except UnicodeDecodeError as error:
+        line = 1 + data.count(b"\n", 0, error.start)
+        wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        found = "is UTF-16, not UTF-8" if wide else f"line {line} is not UTF-8"
+        given = "utf-16" if wide else "latin1"
         raise ValueError(
-            f"{path} is not UTF-8 (byte {error.start}); convert it, for example with iconv"
+            f"{path} {found} (byte {data[error.start]:#x} at place {error.start}); convert the "
+            f"file, as in: iconv -f {given} -t utf-8"
         ) from None
     if not text.strip():
         raise ValueError(f"{path} is empty; give a text file with a sentence on each line")

@@ -146,11 +146,13 @@ def test_bad_files_are_named(folder):
         "there is no file"
         in run(folder, "--model", str(folder / "set"), reference="nowhere.txt").output
     )
-    (folder / "latin1.txt").write_bytes("schön\n".encode("latin-1"))
-    assert (
-        "is not UTF-8 (byte 3)"
-        in run(folder, "--model", str(folder / "set"), reference="latin1.txt").output
-    )
+    (folder / "latin1.txt").write_bytes("eins\nschön\n".encode("latin-1"))
+    (folder / "utf16.txt").write_bytes("schön\n".encode("utf-16"))
+    for name, message in (
+        ("latin1.txt", "latin1.txt line 2 is not UTF-8 (byte 0xf6 at place 8)"),
+        ("utf16.txt", "utf16.txt is UTF-16, not UTF-8 (byte 0xff at place 0)"),
+    ):
+        assert message in run(folder, "--model", str(folder / "set"), reference=name).output
 
 
 def test_a_result_of_other_settings_is_not_overwritten(folder, tmp_path):

@@ -35,3 +35,38 @@ def test_the_set_in_the_package_may_be_told_the_languages_it_translates():
     assert found_set(None, source_language="de", target_language="en") == str(sets.BUILTIN)
     with pytest.raises(ValueError, match="translates de to en; got en to de. Leave out --from"):
         AdaptiveWaitKGenerator.from_pretrained(source_language="en", target_language="de")
+
+
+def test_a_folder_is_no_file(folder):
+    refused = run("--file", folder)
+    assert refused.exit_code == 2
+    assert refused.stderr == f"error: {folder} is a folder; give a text file\n"
+
+
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_nothing_to_translate_is_said(folder, tmp_path, text, monkeypatch):
+    (tmp_path / "text").write_text(text)
+    with monkeypatch.context() as patched:  # nor are models loaded for it
+        patched.setattr(translate, "load", lambda *_, **__: pytest.fail("nothing needs them"))
+        given = [run("--model", folder, text), run("--file", tmp_path / "text")]
+    monkeypatch.setattr(translate, "_fragments", lambda request: iter([text.encode()]))
+    given.append(run("--model", folder))  # standard input, which ends when it likes
+    for result in given:
+        assert (result.exit_code, result.stdout) == (0, "")
+        assert result.stderr == "warning: nothing to translate\n"
+
+
+@pytest.mark.parametrize("cut", [1, 2, 100])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("\ufeffHaus".encode("utf-16le"), "the input is UTF-16; convert it first"),
+        ("\ufeffHaus".encode("utf-16be"), "the input is UTF-16; convert it first"),
+        ("Haus".encode("utf-16le"), "holds NUL bytes, and text in UTF-8 has none"),
+        (b"\x7fELF\0\0", "holds NUL bytes, and text in UTF-8 has none"),
+    ],
+)
+def test_what_is_no_text_in_utf_8_is_refused(text, message, cut):
+    fragments = [text[place : place + cut] for place in range(0, len(text), cut)]
+    with pytest.raises(ValueError, match=message):
+        list(translate._checked(fragments))
