@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..policies import NAMES, make_policy
+from ..policies import NAMES, make_policy, meant
 from ..schedule import check_at_least_one
 from ..text_session import check_latency_alone, choose_policy
 from .options import (
@@ -44,6 +44,9 @@ POLICIES = (
     "local-agreement, hold-n, align-att, ps-future, full, or one of your own as FILE.py:NAME; see "
     "docs/policies.md."
 )
+
+
+ENSEMBLES = ("single", "top-3", "all")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,10 +194,21 @@ class TranslateRequest:
             raise ValueError("--show is for people and --jsonl for programs; choose one")
         if self.pieces and not self.jsonl:
             raise ValueError("--pieces adds events to --jsonl; give both, or leave it out")
+        if self.silence is not None and not self.silence > 0:
+            raise ValueError(
+                f"--silence is a number of seconds above 0; got {self.silence:g}. Leave it out, "
+                f"and no pause ends a sentence"
+            )
         if self.server:
             self._check_server(self.server)
 
     def _check_server(self, server: str) -> None:
+        for address in server.split(","):
+            if not address.startswith(("ws://", "wss://")):
+                raise ValueError(
+                    f"--server is ws://HOST:PORT or wss://HOST, or several with commas between "
+                    f"them; got {address!r}. Did you mean ws://{address.rpartition('//')[2]}?"
+                )
         if self.model or self.quantize or self.languages or self.tail_beams is not None:
             raise ValueError(
                 f"--server {server} has its own models and settings; leave out --model, --from, "
@@ -260,6 +274,11 @@ class EvaluateRequest:
     def __post_init__(self) -> None:
         _check_corpus(self.references, self.limit)
         check_at_least_one("beams", self.beams)
+        if self.ensembles not in (None, *ENSEMBLES):
+            raise ValueError(
+                f"--ensembles is {', '.join(ENSEMBLES[:-1])} or {ENSEMBLES[-1]}; got "
+                f"{self.ensembles!r}{meant(self.ensembles, ENSEMBLES)}"
+            )
         if self.beams > 1 and self.choice.policy != "full":
             raise ValueError(
                 f"--beams {self.beams} is for --policy full: what another policy writes stays; "

@@ -39,6 +39,11 @@ MISTAKES = {
     "translate --server ws://127.0.0.1:{port} Haus": "nobody answers at ws://127.0.0.1:",
     "translate --from fr Haus": "the built-in set translates de to en; got fr to en. Leave out",
     "serve --port {port} --to fr": "the built-in set translates de to en; got de to fr. Leave out",
+    "translate --silence -1 Haus": "--silence is a number of seconds above 0; got -1. Leave it out",
+    "translate --server 127.0.0.1:9 Haus": "got '127.0.0.1:9'. Did you mean ws://127.0.0.1:9?",
+    "evaluate --source a.de --reference a.en --output out --ensembles top3": (
+        "--ensembles is single, top-3 or all; got 'top3'. Did you mean top-3?"
+    ),
     "demo --model ./nowhere": "no folder",
     "info ./nowhere": "no folder",
     "app --port 99999": "a port is a number from 1 to 65535; got 99999",

@@ -118,7 +118,7 @@ def test_a_tail_and_the_rule_of_ends_are_the_set_s_own_or_as_asked(folder, optio
         (["--policy", "align-att", "--layer", "9"], "from the last; got 9"),
         (["--n", "3"], "adaptive takes rho; got n=3"),
         (["--ensembles", "top-3"], "this set has no dev grid. Make it with"),
-        (["--ensembles", "top-9"], "ensembles must be 'single', 'top-3', 'all'"),
+        (["--ensembles", "top-9"], "--ensembles is single, top-3 or all; got 'top-9'"),
         (["--latency", "never"], "no operating point 'never'; it has: early"),
         (["--latency", "early", "--rho", "1", "0"], "--latency early chooses the thresholds"),
         (["--limit", "0"], "limit must be an integer of 1 or more"),
