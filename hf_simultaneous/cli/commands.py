@@ -273,10 +273,17 @@ def card(
     ] = False,
 ) -> None:
     """Write the card of a set or checkpoint, README.md, from what is known of it."""
-    from ..sharing.cards import write_card
+    from .. import sets
+    from ..sharing.cards import CARD, write_card
     from ..sharing.facts import read_stated
 
-    typer.echo(write_card(folder, read_stated(facts) if facts else None, overwrite=force))
+    place = Path(sets.set_or_builtin(folder))
+    if place == sets.BUILTIN:
+        raise ValueError(
+            f"the set in the package stays as it is, and has a card: {place / CARD}. For one of "
+            f"your own, make a copy: AdaptiveWaitKGenerator.from_pretrained().save_pretrained(...)"
+        )
+    typer.echo(write_card(place, read_stated(facts) if facts else None, overwrite=force))
 
 
 @command()

@@ -44,6 +44,7 @@ MISTAKES = {
     "evaluate --source a.de --reference a.en --output out --ensembles top3": (
         "--ensembles is single, top-3 or all; got 'top3'. Did you mean top-3?"
     ),
+    "card builtin": "the set in the package stays as it is, and has a card: ",
     "demo --model ./nowhere": "no folder",
     "info ./nowhere": "no folder",
     "app --port 99999": "a port is a number from 1 to 65535; got 99999",
