@@ -54,6 +54,13 @@ class SimultaneousTranslationPipeline(Pipeline):
         self.generator = _generator(model, self.tokenizer, latency, given)
         self.model = self.generator.model  # the one that was loaded to get here is in the set too
 
+    def __call__(self, inputs: Any, *args: Any, **options: Any) -> Any:
+        """A text, or texts of any number: none are answered with none, where transformers looks at
+        the first."""
+        if isinstance(inputs, list) and not inputs:
+            return []
+        return super().__call__(inputs, *args, **options)
+
     def _sanitize_parameters(
         self, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:

@@ -66,6 +66,11 @@ def test_lists_batches_and_generators(pipe):
     assert list(pipe(text for text in texts)) == alone
 
 
+def test_no_texts_have_no_translations(pipe):
+    assert pipe([]) == []
+    assert pipe([], k=1, batch_size=2) == []
+
+
 def test_what_is_no_text_is_refused(pipe):
     with pytest.raises(
         TypeError, match=r"takes a text or a list of texts, and stream\(\) words; got 3"
