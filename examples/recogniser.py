@@ -8,6 +8,7 @@ right in the next transcript, as recognisers do it; `final` ends an utterance.
 
 import argparse
 import json
+import os
 import random
 import sys
 import time
@@ -44,19 +45,32 @@ def transcripts(lines: Iterable[str], rate: float = 2.5, seed: int = 0) -> Itera
         yield {"time": round(now, 2), "text": line, "final": True}
 
 
+def speak(text: str, speed: float) -> None:
+    """Print each transcript in its time."""
+    begun = time.monotonic()
+    for transcript in transcripts(filter(None, text.splitlines())):
+        if speed:
+            due = begun + transcript["time"] / speed
+            time.sleep(max(0.0, due - time.monotonic()))
+        print(json.dumps(transcript, ensure_ascii=False), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", nargs="?", type=Path, help="an utterance a line")
     parser.add_argument("--speed", type=float, default=1.0, help="0 does not wait at all")
     arguments = parser.parse_args()
-    text = arguments.file.read_text(encoding="utf-8") if arguments.file else TALK
-    begun = time.monotonic()
-    for transcript in transcripts(filter(None, text.splitlines())):
-        if arguments.speed:
-            due = begun + transcript["time"] / arguments.speed
-            time.sleep(max(0.0, due - time.monotonic()))
-        print(json.dumps(transcript, ensure_ascii=False), flush=True)
+    try:
+        text = arguments.file.read_text(encoding="utf-8") if arguments.file else TALK
+    except (OSError, UnicodeDecodeError) as error:
+        sys.exit(f"error: {arguments.file} cannot be read as UTF-8 text: {error}")
+    try:
+        speak(text, arguments.speed)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # who listened has had enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python would complain when it ends
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

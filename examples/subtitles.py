@@ -8,6 +8,7 @@ Without `--server` the models run in this process.
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -84,11 +85,23 @@ def session(server: str | None) -> Any:
     return TextSession(AdaptiveWaitKGenerator.from_pretrained())
 
 
+def heard(line: str, number: int) -> dict[str, Any]:
+    """The transcript in a line of input."""
+    try:
+        transcript = json.loads(line)
+        return {name: transcript[name] for name in ("text", "time", "final")}
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(
+            f"line {number} is not a transcript: got {line.strip()!r:.60}. Each line is a JSON "
+            f"object with text, time and final, as examples/recogniser.py writes them"
+        ) from None
+
+
 def cues(lines: Iterable[str], translator: Any) -> Iterator[Cue]:
     """A word is read once two transcripts in a row agree on it: what is read cannot change."""
     subtitles = Subtitles()
-    for line in lines:
-        transcript = json.loads(line)
+    for number, line in enumerate(lines, start=1):
+        transcript = heard(line, number)
         events = translator.push_transcript(transcript["text"], stable=2)
         yield from subtitles.take(events, transcript["time"])
         if transcript["final"]:
@@ -99,10 +112,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--server", help="ws://host:port, or several with commas between them")
     arguments = parser.parse_args()
-    print("WEBVTT\n", flush=True)
-    with session(arguments.server) as translator:
-        for cue in cues(sys.stdin, translator):
-            print(cue, flush=True)
+    try:
+        print("WEBVTT\n", flush=True)
+        with session(arguments.server) as translator:
+            for cue in cues(sys.stdin, translator):
+                print(cue, flush=True)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # who read has had enough, as `head` has
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python would complain when it ends
+    except (ValueError, OSError) as error:  # no transcript, nobody at --server, a refusal
+        sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":

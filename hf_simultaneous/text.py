@@ -87,6 +87,7 @@ class Transcript:
         """What has become final: what the latest `stable` texts agree on, up to the last space of
         the newest."""
         if not text.startswith(self._final):
+            self.tail, self._hypotheses = "", []  # its source takes back what was not read, too
             raise SourceRevised(_revised(self._final, text))
         self._hypotheses = [*self._hypotheses, text][-stable:]
         agreed = commonprefix([f"{hypothesis} " for hypothesis in self._hypotheses])
@@ -337,13 +338,18 @@ def _revised(settled: str, text: str) -> str:
         (i for i, (a, b) in enumerate(zip(settled, text, strict=False)) if a != b),
         min(len(settled), len(text)),
     )
-    begin = max(0, same - 20)
     return (
-        f"the source changed what it had sent: {settled[begin : same + 20]!r} became "
-        f"{text[begin : same + 20]!r}, at "
+        f"the source changed what it had sent: {_around(settled, same)!r} became "
+        f"{_around(text, same)!r}, at "
         f"character {same}. What was read stays. flush() begins a new transcript; a larger "
         f"stable= reads only what more transcripts in a row agree on"
     )
+
+
+def _around(text: str, place: int) -> str:
+    """Some characters on both sides of a place, and where more were cut off."""
+    begin, end = max(0, place - 20), place + 20
+    return f"{'…' * (begin > 0)}{text[begin:end]}{'…' * (end < len(text))}"
 
 
 @lru_cache(maxsize=4)

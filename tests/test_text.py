@@ -526,6 +526,37 @@ def test_a_source_that_revises_what_it_sent_is_refused(fast):
     assert [piece.text for piece in source.push_transcript("Das Haus ist da ")] == ["da"]
 
 
+@pytest.mark.parametrize("stable", [1, 2])
+def test_what_a_revision_takes_back_before_it_was_read_is_never_read(fast, stable):
+    source, read = SourceText(fast), []
+    for text in [*["ich habe heute"] * stable, "ich hatte gestern keine"]:
+        try:
+            read += source.push_transcript(text, stable=stable)
+        except SourceRevised:
+            read += source.flush()
+    assert [piece.text for piece in read] == ["ich", "habe", ""]
+    assert [piece.text for piece in source.push_transcript("und ja")] == ["und"]
+
+
+def test_texts_before_a_revision_are_not_counted_as_agreeing(fast):
+    source = SourceText(fast)
+    for text in ["das Haus", "das Haus ist"]:
+        source.push_transcript(text, stable=2)
+    with pytest.raises(SourceRevised):
+        source.push_transcript("die Katze", stable=2)
+    assert source.push_transcript("das Haus ist alt", stable=2) == []
+    assert [p.text for p in source.push_transcript("das Haus ist alt", stable=2)] == ["ist"]
+
+
+def test_a_long_text_is_cut_visibly_where_it_is_told_of(fast):
+    source = SourceText(fast)
+    source.push_transcript("ja " * 9 + "das Haus ist alt und schön und gross ")
+    with pytest.raises(SourceRevised) as told:
+        source.push_transcript("ja " * 9 + "das Hund ist alt und schön und gross ")
+    assert "'…ja ja ja ja ja das Haus ist alt und schö…' became '…ja " in str(told.value)
+    assert "Hund ist alt und schö…', at character 32." in str(told.value)
+
+
 def test_flush_begins_a_new_transcript(fast):
     source = SourceText(fast)
     source.push_transcript("Das Haus ist da und")

@@ -15,15 +15,16 @@ from .checked import InputError
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Refuse to start what the disk cannot hold."""
-    folder.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(folder).free
+    """Refuse to start what the disk cannot hold; a folder is made only where it can."""
+    there = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    free = shutil.disk_usage(there).free
     if free < needed:
         raise InputError(
             f"no disk space: {folder} has {free / 1e6:.0f} MB free and this run needs about "
             f"{needed / 1e6:.0f} MB for "
             "its checkpoints; free some, or give --output on another disk"
         )
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def require_empty(output: Path) -> None:

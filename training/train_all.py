@@ -175,9 +175,9 @@ def train_all(plan: Plan) -> Path:
         raise InputError(
             f"--output {plan.output} is not empty; go on with --resume, or give another folder"
         )
-    plan.output.mkdir(parents=True, exist_ok=True)
     # bad data is named here, and not in the log of every model
     prepare(plan.config.data, plan.config.tokenizer, tokenizer_of(plan.config.init))
+    plan.output.mkdir(parents=True, exist_ok=True)
     for base in plan.bases:
         _train(plan, base, processes=_shares(plan))
     failures = _train_members(plan)

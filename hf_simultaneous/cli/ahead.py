@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from ..checks import check_quantize
 from ..places import set_folder
+from ..serving.reach import nobody_answers
 from ..sets import operating_point, saved_config, set_or_builtin, to_be_told
 
 
@@ -63,16 +64,14 @@ def check_output(folder: Path) -> None:
 def check_answers(servers: Sequence[str]) -> None:
     """Refuse addresses at which nobody answers. Who was connected once is tried again for longer,
     by the client."""
-    reasons = []
+    refusals = {}
     for server in servers:
         url = urlsplit(server)
         try:
             address = (url.hostname, url.port or PORTS[url.scheme])
             socket.create_connection(address, timeout=SECONDS).close()
         except OSError as error:
-            reasons.append(f"{server} ({error.strerror or error})")
+            refusals[server] = error
         else:
             return
-    raise ConnectionError(
-        f"nobody answers at {' or '.join(reasons)}; start a server with hf-simultaneous serve"
-    )
+    raise nobody_answers(refusals)

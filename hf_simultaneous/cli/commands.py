@@ -200,7 +200,10 @@ def calibrate(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Folder of a new set for them, which names its model."),
+        typer.Option(
+            help="Folder of a new set whose default they become: a copy of the set, with its "
+            "card; of a model on the hub, settings that name it."
+        ),
     ] = None,
     languages: Languages = DEFAULT_LANGUAGES,
     al: Annotated[float, typer.Option(help="The Average Lagging to meet, in tokens.")] = 4.0,
@@ -241,7 +244,8 @@ def calibrate(
         tell=None if quiet else partial(typer.echo, err=True),
     )
     kept = f"--model {output or model} --latency {found.name}"
-    typer.echo(f"{found}\nkept: hf-simultaneous translate {kept}")
+    default = f" (the default of {output} now)" if output else ""
+    typer.echo(f"{found}\nkept: hf-simultaneous translate {kept}{default}")
 
 
 @command()

@@ -15,7 +15,7 @@ from ..evaluation.logs import write_instances, write_text
 from ..evaluation.processes import is_main_process
 from ..evaluation.report import FACTS
 from ..evaluation.texts import read_corpus
-from ..places import is_set
+from ..places import is_set, set_folder
 from .ahead import check_output, found_set, waiting_for
 from .requests import DEFAULT_LANGUAGES, EvaluateRequest, Languages
 
@@ -26,6 +26,7 @@ TIMES = ("time_per_token", "al_ca")
 if TYPE_CHECKING:
     from ..evaluation.calibration import Calibration
     from ..evaluation.corpus import Evaluation
+    from ..generation import AdaptiveWaitKGenerator
 
 
 def run(request: EvaluateRequest, *, quiet: bool = False, force: bool = False) -> dict[str, Any]:
@@ -137,7 +138,7 @@ def calibrate_files(
     tell: Callable[[str], None] | None = None,
 ) -> "Calibration":
     """`hf-simultaneous calibrate`: thresholds for the set in a folder, kept there; or for any
-    model, kept in a new set, `output`."""
+    model, kept in a new set, `output`, as its default."""
     place = found_set(model, **asdict(languages))
     if output is None:
         _check_ours(place)
@@ -145,7 +146,7 @@ def calibrate_files(
         _check_new(output)
     dev, streams = read_corpus(source, references, limit)
     with waiting_for():
-        from ..evaluation.calibration import Search, calibrate, save_latency
+        from ..evaluation.calibration import Search, calibrate
         from ..evaluation.decoding import text_decoding
         from ..generation import AdaptiveWaitKGenerator
 
@@ -157,9 +158,8 @@ def calibrate_files(
     )
     if is_main_process():
         if output is not None:
-            tuned = generator.with_thresholds(found.point.thresholds)
-            tuned.save_pretrained(output)
-        save_latency(output or place, found.name, found.point.thresholds)
+            _new_set(generator, set_folder(place, None, {}), output)
+        _keep(found, output or Path(place), as_default=output is not None)
     return found
 
 
@@ -167,6 +167,31 @@ def _check_new(output: Path) -> None:
     check_output(output)
     if is_set(output):
         raise ValueError(f"{output} is a set already; give it as --model, or another --output")
+
+
+def _new_set(generator: "AdaptiveWaitKGenerator", origin: Path, output: Path) -> None:
+    """A set is copied as it is, with its card: saved anew, half precision would double in size."""
+    from ..sharing.copies import copy_set
+
+    if not is_set(origin):
+        generator.save_pretrained(output)
+        return
+    copy_set(origin, output)
+    codes = {name: getattr(generator, name) for name in ("source_language", "target_language")}
+    sets.update_set_config(output, **{name: code for name, code in codes.items() if code})
+
+
+def _keep(found: "Calibration", folder: Path, *, as_default: bool) -> None:
+    """The point under its name, and the card in step with it."""
+    from ..evaluation.calibration import save_latency
+    from ..sharing.cards import renew_card
+
+    before = sets.read_set_config(folder)
+    save_latency(folder, found.name, found.point.thresholds)
+    if as_default:
+        latencies = sets.read_set_config(folder)["latencies"]
+        sets.update_set_config(folder, thresholds=latencies[found.name])
+    renew_card(folder, before)
 
 
 def _check_ours(place: str) -> None:

@@ -196,13 +196,12 @@ def write_report(folder: str | Path) -> str:
 def _intro(experiment: Experiment) -> str:
     facts = experiment.facts
     wanted = sum(map(len, facts["settings"].values()))
-    signatures = experiment.runs[0].scores["signatures"]
     lines = [
         f"# {facts['test']}",
         f"Set {facts['set']}, {facts['sentences']} sentences. Encoder: {facts['encoder']}; "
         f"full-sentence baseline: "
         f"{facts['full_encoder']}. {len(experiment.runs)} of {wanted} settings.",
-        f"`{signatures['bleu']}`  \n`{signatures['al']}`  \n`{signature()}`",
+        _signatures(experiment),
         "![quality and latency](curves.svg)",
     ]
     if facts["full_encoder"] == "causal":
@@ -210,6 +209,20 @@ def _intro(experiment: Experiment) -> str:
             2, "**The full-sentence baseline has a causal encoder, which makes it an easy rival.**"
         )
     return "\n\n".join(lines)
+
+
+def _signatures(experiment: Experiment) -> str:
+    """What the scores are; those of full sentences are searches of their own, and say so."""
+    full = experiment.of("full")
+    others = [run for run in experiment.runs if run.method != "full"]
+    common = (others or full)[0]["signatures"]
+    lines = [common["bleu"], common["al"], signature()]
+    own = dict.fromkeys(run["signatures"]["bleu"] for run in full)
+    told = "  \n".join(f"`{line}`" for line in lines)
+    if not others or {*own} <= {common["bleu"]}:
+        return told
+    rows = ", ".join(f"`{line}`" for line in own)
+    return f"{told}  \nThe rows of full, by the full-sentence model alone: {rows}"
 
 
 def _tables(experiment: Experiment) -> list[str]:

@@ -1,7 +1,8 @@
 """The client: a text session whose models are elsewhere, which outlives the servers it talks to.
 
 `Client` has the methods of `TextSession`, `AsyncClient` the same ones for asynchronous code. Both
-keep the open sentence, reconnect with jittered backoff, and let the next server go on with it."""
+keep the open sentence, reconnect with jittered backoff, and let the next server go on with it. Who
+was never connected is told at once that nobody answers."""
 
 import asyncio
 import codecs
@@ -23,6 +24,7 @@ from ..text_events import TextEvent
 from .access import TOKEN_VARIABLE
 from .journal import Journal, ServerError
 from .protocol import SUBPROTOCOL, Start, encode
+from .reach import nobody_answers
 
 
 FIRST_WAIT = 0.25
@@ -50,6 +52,8 @@ class _Settings:
         self._token = token or os.environ.get(TOKEN_VARIABLE)
         self._patience = patience
         self._turn = 0
+        self._stood = False
+        self._refusals: dict[str, OSError] = {}
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._unsaid: deque[dict[str, Any]] = deque()
         self._journal = Journal(Start(**options))
@@ -59,6 +63,16 @@ class _Settings:
         url = self._urls[self._turn % len(self._urls)]
         self._turn += 1
         return url
+
+    def _check_reached(self, error: Exception) -> None:
+        """Raise once every server has refused a first connection: an address is wrong more often
+        than all servers are away. A slow one, or one that hangs up, is there."""
+        there = isinstance(error, TimeoutError | ConnectionResetError | WebSocketException)
+        if self._stood or there or not isinstance(error, OSError):
+            return
+        self._refusals[self._urls[(self._turn - 1) % len(self._urls)].removesuffix(ROUTE)] = error
+        if len(self._refusals) == len({*self._urls}):
+            raise nobody_answers(self._refusals) from None
 
     @property
     def _how(self) -> dict[str, Any]:
@@ -164,13 +178,14 @@ class Client(_Settings):
                 continue
             except InvalidStatus as error:
                 _check_status(error)
-            except BROKEN:
-                pass
+            except BROKEN as error:
+                self._check_reached(error)
             self._drop()
             time.sleep(next(waits))
 
     def _connect(self) -> None:
         self._socket = connect(self._next_url(), **self._how).__enter__()
+        self._stood = True
         self._socket.send(encode(self._journal.start()))
         while not self._journal.started:
             self._journal.hear(json.loads(self._socket.recv(timeout=10)))
@@ -260,13 +275,14 @@ class AsyncClient(_Settings):
                 continue
             except InvalidStatus as error:
                 _check_status(error)
-            except BROKEN:
-                pass
+            except BROKEN as error:
+                self._check_reached(error)
             await self._drop()
             await asyncio.sleep(next(waits))
 
     async def _connect(self) -> None:
         self._socket = await async_connect(self._next_url(), **self._how)
+        self._stood = True
         await self._socket.send(encode(self._journal.start()))
         while not self._journal.started:
             self._journal.hear(json.loads(await self._recv(10.0)))

@@ -54,6 +54,19 @@ def write_card(
     return path
 
 
+def renew_card(folder: str | Path, before: Mapping[str, Any]) -> None:
+    """Let the card of a set, if it has one, tell the thresholds of now where it told those of the
+    config `before`; whatever else stands in it, people may have written."""
+    path = Path(folder) / CARD
+    if not path.exists():
+        return
+    text = path.read_text(encoding="utf-8")
+    told, true = (cells(_policy_facts(saved)) for saved in (before, read_set_config(folder)))
+    for (name, old), (_, new) in zip(told, true, strict=True):
+        text = text.replace(f"| {name} | {old} |\n", f"| {name} | {new} |\n")
+    path.write_text(text, encoding="utf-8")
+
+
 def hand_edited(folder: Path) -> bool:
     """Is there a card that these facts alone would not give?"""
     path = folder / CARD

@@ -2,12 +2,14 @@
 operating point."""
 
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
 from hf_simultaneous import Adaptive, AdaptiveWaitKGenerator, linear_thresholds
@@ -27,6 +29,7 @@ from hf_simultaneous.evaluation.scores import sentences_of
 from hf_simultaneous.metrics import corpus_latency
 from hf_simultaneous.policies import PAPER_SETTINGS
 from hf_simultaneous.sets import read_set_config, update_set_config
+from hf_simultaneous.sharing.cards import hand_edited, write_card
 from tests.corpora import REFERENCE, SOURCE
 from tests.tiny import TALKATIVE, tiny_model
 
@@ -246,6 +249,68 @@ def test_the_set_in_the_package_is_copied_not_changed(folder, tmp_path, monkeypa
     assert {int(most) % 3 for _, most in counts} == {0}
     assert run(folder, *out, "--al", low).exit_code == 2, "it is a set by now"
     assert "of at most" not in run(folder, "--model", str(tmp_path / "mine"), "--quiet").stderr
+
+
+def lowest_al(folder, *options):
+    """What can be asked for: the command says so when it is asked for too much."""
+    said = run(folder, *options, "--al", "50", "--limit", "4", "--budget", "3").output
+    return said.split("AL goes from ")[1].split()[0]
+
+
+def asked(folder, *options):
+    quick = ["--al", lowest_al(folder, *options), "--limit", "4", "--budget", "3"]
+    outcome = run(folder, *options, *quick, "--name", "mine", "--quiet")
+    assert outcome.exit_code == 0, outcome.output
+    return outcome
+
+
+@pytest.fixture
+def half(folder, tmp_path):
+    """A set as one ships: weights in half precision, a card, and things that are not of it."""
+    shutil.copytree(folder / "set", tmp_path / "half")
+    for path in (tmp_path / "half").rglob("model.safetensors"):
+        save_file(
+            {name: one.half() for name, one in load_file(path).items()}, path, {"format": "pt"}
+        )
+    (tmp_path / "half" / "card.yaml").write_text("licence: cc-by-2.0\n")
+    (tmp_path / "half" / "checkpoint-5").mkdir()
+    (tmp_path / "half" / "checkpoint-5" / "optimizer.json").write_text("{}")
+    write_card(tmp_path / "half")
+    return tmp_path / "half"
+
+
+def test_a_card_that_nobody_edited_tells_of_the_point_that_was_found(folder, half):
+    before = (half / "README.md").read_text()
+    asked(folder, "--model", str(half))
+    assert not hand_edited(half)
+    assert "mine (1: " in (half / "README.md").read_text()
+    assert (half / "README.md").read_text() != before
+
+
+def test_what_people_wrote_into_a_card_stays(folder, half):
+    card = half / "README.md"
+    card.write_text(card.read_text() + "\nBy hand.\n")
+    asked(folder, "--model", str(half))
+    assert card.read_text().endswith("\nBy hand.\n")
+    assert "mine (1: " in card.read_text()
+
+
+def test_a_copy_keeps_weights_and_card_and_says_what_is_its_default(folder, half, tmp_path):
+    copy = tmp_path / "copy"
+    outcome = asked(folder, "--model", str(half), "--output", str(copy))
+    assert outcome.stdout.endswith(f"--latency mine (the default of {copy} now)\n")
+    weights = {path.relative_to(half) for path in half.rglob("*.safetensors")}
+    assert len(weights) == 2
+    for path in weights:
+        assert (copy / path).read_bytes() == (half / path).read_bytes()
+    assert not (copy / "checkpoint-5").exists()
+    assert "license: cc-by-2.0" in (copy / "README.md").read_text()
+    assert not hand_edited(copy)
+    saved = read_set_config(copy)
+    assert saved["thresholds"] == saved["latencies"]["mine"]
+    assert saved["members"] == read_set_config(half)["members"]
+    made = AdaptiveWaitKGenerator.from_pretrained(copy)
+    assert made.thresholds == made.latencies["mine"]
 
 
 def test_other_entries_of_the_config_stay(folder):

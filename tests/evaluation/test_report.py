@@ -3,6 +3,7 @@ missing."""
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -66,6 +67,27 @@ def without_pictures(monkeypatch):
     """They take most of the time."""
     monkeypatch.setattr("hf_simultaneous.evaluation.report._draw", lambda *_: None)
     monkeypatch.setattr("hf_simultaneous.evaluation.report._write_examples", lambda *_: [])
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_rows_that_were_decoded_otherwise_have_their_own_signature(folder):
+    for method, rows in SETTINGS.items():
+        how = "ends:read-on|tail:beam5" if method != "full" else "ends:read-on|tail:greedy"
+        for name, (k, errors) in rows.items():
+            lines = [replace(line, decoding=how) for line in corpus(k, errors)]
+            write_log(log_path(folder, method, name), lines)
+    write_report(folder)
+    text = (folder / "report" / "README.md").read_text()
+    (told,) = [line for line in text.splitlines() if line.startswith("The rows of full")]
+    assert told.startswith("The rows of full, by the full-sentence model alone: `BLEU|nrefs:1")
+    assert told.endswith("|ends:read-on|tail:greedy`")
+    assert text.count("|ends:read-on|tail:beam5`") == 2, "BLEU and AL of all others"
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_rows_that_were_decoded_alike_share_their_signature(folder):
+    write_report(folder)
+    assert "The rows of full" not in (folder / "report" / "README.md").read_text()
 
 
 @pytest.mark.usefixtures("without_pictures")

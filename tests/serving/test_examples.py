@@ -1,6 +1,7 @@
 """The examples run as they are shown."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from examples.recogniser import TALK, transcripts
 from examples.subtitles import Cue, cues
 from hf_simultaneous import TextSession
 from hf_simultaneous.serving import Limits
+from tests.forked import free_port
 from tests.serving.processes import PATIENCE, ROOT
 
 
@@ -37,6 +39,51 @@ def test_subtitles_hold_the_translation_in_order(generator):
     assert " ".join(cue.text for cue in found) == " ".join(expected)
     assert all(first.over <= second.start for first, second in pairwise(found))
     assert str(Cue(61.5, 62, "a <b>")) == "00:01:01.500 --> 00:01:03.500\na &lt;b&gt;\n"
+
+
+NONE = "nobody answers at ws://127.0.0.1:{port} (Connection refused); start a server"
+TOLD = {
+    "recogniser.py nosuch.txt": ("", "nosuch.txt cannot be read as UTF-8 text: [Errno 2] No such"),
+    "subtitles.py --server ws://127.0.0.1:{port}": ("plain text\n", "line 1 is not a transcript"),
+    "subtitles.py --server  ws://127.0.0.1:{port}": (
+        '{"text": "Das Haus", "time": 1.0, "final": true}\n',
+        NONE,
+    ),
+}
+
+
+@pytest.mark.parametrize("command", TOLD)
+def test_what_is_wrong_is_told_in_a_line(command):
+    heard, message = TOLD[command]
+    port = free_port()
+    given = [sys.executable, *f"examples/{command}".format(port=port).split()]
+    shell = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        given, cwd=ROOT, env=shell, input=heard, timeout=PATIENCE, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: ")
+    assert message.format(port=port) in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("line", ["", "[]", "3", '{"text": "Haus"}', "plain"])
+def test_a_line_that_is_no_transcript_is_named(generator, line):
+    with pytest.raises(
+        ValueError, match=r"line 1 is not a transcript: got '.* Each line is a JSON"
+    ):
+        list(cues([line], TextSession(generator)))
+
+
+def test_a_recogniser_stops_where_nobody_listens():
+    talk = [sys.executable, "examples/recogniser.py", "--speed", "0"]
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "wb") as nobody:
+        done = subprocess.run(
+            talk, cwd=ROOT, timeout=PATIENCE, stdout=nobody, stderr=subprocess.PIPE
+        )
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_deployments_name_what_there_is():

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hf_simultaneous.serving import AsyncClient, Client, ServerError
 from hf_simultaneous.serving.protocol import text_event
 from hf_simultaneous.text_session import choose_policy
 from tests.babble import SENTENCES, TEXT
+from tests.forked import free_port
 from tests.serving.processes import Server
 
 
@@ -95,6 +97,7 @@ def test_text_cut_anywhere_and_transcripts(server, generator):
     whole.say("transcript", "Der Hund")
     refused = whole.receive()
     assert (refused["code"], refused["seq"], refused["fatal"]) == ("bad_message", whole.seq, False)
+    heard += whole.ask("transcript", TEXT)  # its last word was taken back by the one refused
     assert alike(map(text_event, heard + whole.ask("flush"))) == expected
     assert whole.ask("transcript", "Ein neues Boot ")[0]["text"] == "Ein"
 
@@ -143,6 +146,36 @@ def test_asynchronous_clients_side_by_side(server, generator):
 def test_the_client_says_what_the_server_refuses():
     with pytest.raises(ValueError, match=r"a server is ws://host:port or wss://host; got 'http:"):
         Client("http://localhost")
+
+
+def test_a_first_connection_that_is_refused_is_told_at_once(server, generator):
+    """And one server of several is enough."""
+
+    async def heard(*servers):
+        return [event async for event in AsyncClient(servers).stream(TEXT.split())]
+
+    port = free_port()
+    nowhere = [f"ws://127.0.0.{host}:{port}" for host in (1, 2)]
+    message = " or ".join(rf"{url} \(Connection refused\)" for url in nowhere)
+    begun = time.monotonic()
+    with pytest.raises(ConnectionError, match=f"nobody answers at {message}; start a server"):
+        list(Client(nowhere).push_word("Haus"))
+    with pytest.raises(ConnectionError, match=f"nobody answers at {message}; start a server"):
+        asyncio.run(heard(*nowhere))
+    assert time.monotonic() - begun < 30, "it would have tried for a minute"
+    expected = alone(generator, TEXT.split())
+    assert alike(Client([nowhere[0], server.url]).stream(TEXT.split())) == expected
+    assert alike(asyncio.run(heard(nowhere[0], server.url))) == expected
+
+
+def test_a_connection_that_stood_is_tried_again(babble):
+    server = Server(babble, "--drain", "1")
+    client = Client(server.url, patience=1.0)
+    list(client.push_word("Haus"))
+    server.process.kill()
+    with pytest.raises(ConnectionError, match="no server has answered for 1 seconds"):
+        list(client.push_word("Haus"))
+    server.stop()
 
 
 def test_a_wrong_start_is_told(server):

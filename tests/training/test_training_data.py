@@ -232,8 +232,8 @@ def test_a_file_that_is_not_what_its_name_says(tmp_path: Path, options: DataOpti
 
 
 def test_a_file_that_is_not_there(options: DataOptions) -> None:
-    with pytest.raises(InputError, match=r"the file ../shared/none.de \(data.train\) is not there"):
-        prepare(replace(options, train=["../shared/none.de", "../shared/none.en"]), SMALL)
+    with pytest.raises(InputError, match=r"the file data/none.de \(data.train\) is not there"):
+        prepare(replace(options, train=["data/none.de", "data/none.en"]), SMALL)
 
 
 def test_a_dev_set_that_overlaps_the_training_set(tmp_path: Path, options: DataOptions) -> None:

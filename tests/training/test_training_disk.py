@@ -15,7 +15,8 @@ def test_no_disk_space_before_the_start(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(
         InputError, match=r"no disk space: .* has 5 MB free and this run needs about 7 MB"
     ):
-        require_space(tmp_path, 7_000_000)
+        require_space(tmp_path / "refused" / "run", 7_000_000)
+    assert [path.name for path in tmp_path.iterdir()] == ["new"], "no empty folder is left"
 
 
 @pytest.mark.parametrize(

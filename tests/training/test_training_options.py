@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,13 @@ def test_the_configs_that_ship_are_correct(path: Path) -> None:
     tuned = config.for_run(3, init_from="somewhere", seed=3).training
     assert tuned.seed == 3
     assert tuned.max_steps < config.training.max_steps
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_the_configs_that_ship_read_text_from_one_folder(path: Path) -> None:
+    read = re.sub("#.*", "", path.read_text())
+    named = re.findall(r"[^\s,\[\]]+\.(?:de|en|zh)\w*", read)
+    assert all(name.startswith("data/") for name in named), named
 
 
 def test_there_is_a_config_for_every_data_set() -> None:

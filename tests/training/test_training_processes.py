@@ -226,6 +226,15 @@ def test_the_base_comes_first_on_all_cores(
     assert {env["OMP_NUM_THREADS"] for env in runs.environments} == {"1"}
 
 
+def test_data_that_is_not_there_leaves_no_folder(
+    settings: Settings, config_file: Config, tmp_path: Path
+) -> None:
+    absent = {**settings, "data": {**settings["data"], "train": ["data/no.de", "data/no.en"]}}
+    with pytest.raises(InputError, match=r"the file data/no.de \(data.train\) is not there"):
+        train_all.train_all(plan(absent, config_file, tmp_path))
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_model_for_all_k_may_come_between(
     settings: Settings, config_file: Config, tmp_path: Path, monkeypatch: Any
 ) -> None:
