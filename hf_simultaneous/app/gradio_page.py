@@ -84,12 +84,14 @@ class _Acts:
         return visitor.desk.html(), there, there
 
     def rested(self, text: str, visitor: _Visitor) -> Any:
-        """Who stops typing at the end of a sentence waits for its translation."""
+        """Who stops typing at the end of a sentence waits for its translation. And all is drawn
+        again: a picture of an example that still played may have come to the page last."""
         desk = visitor.desk
-        if desk is None or not ends_sentence(text):
-            return gr.skip()
-        time.sleep(REST)
-        return desk.html() if desk is visitor.desk and desk.rest(text) else gr.skip()
+        if desk is not None and ends_sentence(text):
+            time.sleep(REST)
+            if desk is visitor.desk:
+                desk.rest(text)
+        return gr.skip() if visitor.desk is None else visitor.desk.html()
 
     def changed(self, text: str, visitor: _Visitor, *settings: Any) -> Any:
         visitor.begin()
@@ -139,10 +141,8 @@ class _Acts:
             time.sleep(1 / rate)
         if visitor.turn == turn:
             desk.hear(heard, over=True)
-            last: Desk | None = desk
-        else:  # what was drawn last here may have come to the page after what ended it
-            last = visitor.desk
-        yield last.html() if last is not None else gr.skip(), gr.update(interactive=False)
+        shown = desk.html() if visitor.turn == turn else gr.skip()
+        yield shown, gr.update(interactive=False)
 
     def enabled(self, chosen: list[str], point: str | None) -> tuple[Any, Any, Any]:
         """Which of the settings do something: latency, thresholds and k."""
@@ -257,9 +257,11 @@ def _wire(
     now = [box, visitor, *settings]
     quick: dict[str, Any] = {"show_progress": "hidden", "trigger_mode": "always_last"}
     able = [shown, buttons["play"], buttons["end"]]
-    typed = box.change(acts.typed, now, able, api_name="typed", **quick)
-    typed.then(acts.rested, now[:2], shown, **quick, api_visibility="private")
-    buttons["end"].click(acts.finished, now, shown, api_name="translate", **quick)
+    for told in (
+        box.change(acts.typed, now, able, api_name="typed", **quick),
+        buttons["end"].click(acts.finished, now, shown, api_name="translate", **quick),
+    ):
+        told.then(acts.rested, now[:2], shown, **quick, api_visibility="private")
     buttons["stop"].click(acts.stopped, visitor, None, **HIDDEN)
     for setting in settings:
         setting.change(acts.changed, now, shown, **quick, api_visibility="private")

@@ -1,5 +1,6 @@
 """What the page does when events come in an order that nobody planned."""
 
+import gradio as gr
 import pytest
 
 from hf_simultaneous.app import gradio_page
@@ -38,7 +39,8 @@ def test_what_was_finished_is_not_overwritten_either(acts):
     playing = acts.arrived("", EXAMPLE, visitor, QUICK, *SETTINGS)
     next(playing)
     shown = acts.finished(TYPED, visitor, *SETTINGS)
-    assert [drawn for drawn, _ in playing] == [shown]
+    assert [drawn for drawn, _ in playing] == [gr.skip()]
+    assert acts.rested(TYPED, visitor) == shown
     more = acts.typed(f"{TYPED}Boot ", visitor, *SETTINGS)[0]
     assert more == acts.typed(f"{TYPED}Boot ", _Visitor(), *SETTINGS)[0]
 
@@ -54,12 +56,14 @@ def test_an_empty_box_shows_the_example(acts):
 
 
 def test_what_ends_an_example_has_the_last_word(acts):
-    """The example's last picture may reach the page after that of what was typed."""
+    """The example's last picture may reach the page after that of what was typed, so what was typed
+    is drawn again."""
     visitor = _Visitor()
     playing = acts.arrived("", EXAMPLE, visitor, QUICK, *SETTINGS)
     next(playing)
     shown = acts.typed(TYPED, visitor, *SETTINGS)[0]
-    assert [drawn for drawn, _ in playing] == [shown]
+    assert [drawn for drawn, _ in playing] == [gr.skip()]
+    assert acts.rested(TYPED, visitor) == shown
 
 
 def test_the_models_are_warm_before_the_page_is_served(monkeypatch):
