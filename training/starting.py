@@ -228,7 +228,12 @@ def _load(config: RunConfig, wait_k: int | None, init_from: str) -> PreTrainedMo
     settings.wait_k = wait_k
     settings.model_type = OURS  # what was read says "marian" of a Marian
     # transformers would keep a checkpoint's half precision, in which Adam's small steps are lost.
-    return SimultaneousMTModel.from_pretrained(init_from, config=settings, dtype=torch.float32)
+    model = SimultaneousMTModel.from_pretrained(init_from, config=settings, dtype=torch.float32)
+    # Sines, which get no gradient; transformers forgets that of a table that no file holds, and
+    # processes that share a model would wait for it.
+    for stack in (model.model.encoder, model.model.decoder):
+        stack.embed_positions.requires_grad_(False)
+    return model
 
 
 def _not_loaded(init_from: str, error: Exception) -> InputError:

@@ -28,6 +28,21 @@ def test_embeddings_are_spread_whatever_the_layers_are(
     assert model.model.encoder.layers[0].fc1.weight.std().item() == pytest.approx(std, rel=0.1)
 
 
+def test_all_that_is_trained_of_a_loaded_model_gets_a_gradient(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    """Processes that share a model wait for the gradient of everything that asks for one."""
+    config = parse_config(settings, "x.yaml")
+    tokenizer = prepare(config.data, config.tokenizer).tokenizer
+    make_model(config, 3, tokenizer, None).save_pretrained(tmp_path)
+    model = make_model(config, 2, tokenizer, str(tmp_path))
+    ids = torch.tensor([[5, 6, tokenizer.eos_token_id]])
+    model(input_ids=ids, labels=ids).loss.backward()
+    trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    assert [name for name, weight in trained.items() if weight.grad is None] == []
+    assert len(trained) > 10
+
+
 def test_memory_is_left_alone_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting.sys, "platform", "darwin")
     monkeypatch.setattr(starting.ctypes, "CDLL", lambda _: pytest.fail("not here"))
