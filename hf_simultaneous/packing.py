@@ -36,12 +36,12 @@ UP_TO = (1, 5, 16)
 WEIGHTS = (2, 1, 1, 1)
 """One row counts twice: it is what a live stream asks for most often."""
 TRIED_BYTES = 1 << 24  # of weights, tried in turn: when decoding, none is in the core's own cache
-TRIED_SECONDS = 0.5  # a machine that is busy is not waited for
+TRIED_SECONDS = 0.8  # a machine that is busy is not waited for
 REPEATS = 2
 LAYOUT_VARIABLE = "HF_SIMULTANEOUS_LAYOUT"
 """Names the layout in the environment, and nothing is tried: layouts round differently, so this is
 for processes that must agree to the last digit."""
-WORTH = 0.9  # of the time of what needs no copy, or a second copy of the weights does not pay
+WORTH = 0.95  # of the time of what needs no copy, or a second copy of the weights does not pay
 
 _made: "WeakKeyDictionary[nn.Module, tuple[Any, Any]]" = WeakKeyDictionary()
 
@@ -191,15 +191,39 @@ def _turned(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
     return lambda rows: torch.addmm(added, weight, rows.t()).t().contiguous()
 
 
+def _blocked(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
+    """The sides exchanged, a block of the matrix after the other: each is small enough to be read
+    from memory once, whatever is done to it."""
+    size_out, size_in = weight.shape
+    height = next((size for size in BLOCKS if size_out % size == 0), None)
+    if height is None:
+        return _turned(weight, bias)
+    blocks = weight.view(-1, height, size_in)
+    added = None if bias is None else bias.view(-1, height, 1)
+
+    def multiply(rows: torch.Tensor) -> torch.Tensor:
+        columns = rows.t().expand(len(blocks), -1, -1)
+        if added is None:
+            turned = torch.bmm(blocks, columns)
+        else:
+            turned = torch.baddbmm(added, blocks, columns)
+        return turned.view(size_out, -1).t().contiguous()
+
+    return multiply
+
+
 def _onednn(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
     multiply = torch.ops.mkldnn._linear_pointwise.default
     laid = torch.ops.mkldnn._reorder_linear_weight(weight, 8)
     return lambda rows: multiply(rows, laid, bias, "none", [], "")
 
 
+BLOCKS = range(128, 31, -1)
+"""How high a block may be: the first that divides the matrix is taken."""
 LAYOUTS: dict[str, Callable[[torch.Tensor, torch.Tensor | None], Product]] = {
     "own": _own,  # torch's
     "turned": _turned,
+    "blocked": _blocked,
     "columns": _columns,
 }
 if torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise"):
@@ -209,7 +233,7 @@ WHOLE_LAYOUTS: dict[str, Callable[[torch.Tensor], Product]] = {
     "turned": _whole_turned,  # where AMX multiplies, torch's own way lays the weights out each time
 }
 """For products of whole numbers, which are exact: all say the same."""
-FREE = ("own", "turned")
+FREE = ("own", "turned", "blocked")
 """Those that need no copy of the weights."""
 
 Choice = tuple[str, str, str, str]
@@ -236,6 +260,7 @@ def _named(layout: str) -> str:
 
 def _chosen(times: dict[str, dict[int, float]]) -> Choice:
     """The best of those that need no copy and of one that does, for every number of rows."""
+    free = tuple(name for name in times if name in FREE)
 
     def of(names: tuple[str, ...]) -> Choice:
         one, few, some, many = (
@@ -244,16 +269,16 @@ def _chosen(times: dict[str, dict[int, float]]) -> Choice:
         return one, few, some, many
 
     def cost(choice: Choice) -> float:
-        parts = zip(WEIGHTS, choice, of(FREE), TRIED_ROWS, strict=True)
+        parts = zip(WEIGHTS, choice, of(free), TRIED_ROWS, strict=True)
         return sum(
             weight * times[name][rows] / times[free][rows] for weight, name, free, rows in parts
         )
 
     if any(found == float("inf") for one in times.values() for found in one.values()):
         return ("own",) * 4  # time ran out
-    copied = [of((*FREE, name)) for name in times if name not in FREE]
-    best = min(copied, key=cost, default=of(FREE))
-    return best if cost(best) < WORTH * sum(WEIGHTS) else of(FREE)
+    copied = [of((*free, name)) for name in times if name not in free]
+    best = min(copied, key=cost, default=of(free))
+    return best if cost(best) < WORTH * sum(WEIGHTS) else of(free)
 
 
 @torch.inference_mode()

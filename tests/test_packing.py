@@ -55,12 +55,14 @@ def layout(request, monkeypatch):
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("name", LAYOUTS)
 @pytest.mark.parametrize("biased", [True, False])
-def test_layouts_give_the_same_for_any_number_of_rows(name, rows, biased):
+@pytest.mark.parametrize("size_out", [24, 96, 256])  # no block, one, and more of them
+def test_layouts_give_the_same_for_any_number_of_rows(name, rows, biased, size_out):
     torch.manual_seed(rows)
-    weight, bias = torch.randn(24, 16), torch.randn(24) if biased else None
+    weight, bias = torch.randn(size_out, 16), torch.randn(size_out) if biased else None
     hidden = torch.randn(rows, 16)
     with torch.inference_mode():
         found = LAYOUTS[name](weight, bias)(hidden)
+    assert found.is_contiguous()
     wanted = torch.nn.functional.linear(hidden, weight, bias)
     torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
 
@@ -127,7 +129,7 @@ def test_the_environment_may_name_the_layout(monkeypatch, layout):
 
 def test_a_layout_that_there_is_not_is_refused(monkeypatch):
     monkeypatch.setenv(LAYOUT_VARIABLE, "diagonal")
-    with pytest.raises(ValueError, match="must be one of own, turned, columns.*; got 'diagonal'"):
+    with pytest.raises(ValueError, match="own, turned, blocked, columns.*; got 'diagonal'"):
         fastest(43, 24, 1, torch.float32)
 
 
