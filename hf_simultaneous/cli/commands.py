@@ -10,6 +10,7 @@ from typing import Annotated, ParamSpec
 import typer
 
 from .options import Force, Limit, Model, Quiet, References, Version
+from .own_policy import fault
 from .parameters import taken_apart
 from .requests import (
     DEFAULT_LANGUAGES,
@@ -55,8 +56,11 @@ def _guarded(function: Callable[P, None]) -> Callable[P, None]:
             # Or Python would complain when it closes standard output.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(0) from None
-        except (ValueError, OSError) as error:
-            typer.echo(f"error: {error}", err=True)
+        except Exception as error:
+            said = fault(error) or (str(error) if isinstance(error, ValueError | OSError) else None)
+            if said is None:
+                raise
+            typer.echo(f"error: {said}", err=True)
             raise typer.Exit(2) from None
 
     return guarded

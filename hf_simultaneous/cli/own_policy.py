@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from traceback import extract_tb
+from traceback import walk_tb
 from typing import Any
 
 from ..actions import Policy
@@ -15,6 +15,9 @@ from ..policies import meant
 
 
 HOW = "a policy of your own is named as FILE.py:NAME, such as mine.py:policy"
+MODULE = "own_policy_"
+"""Before the file's own name: how its lines are told from ours when something is wrong."""
+LOOP = "hf_simultaneous.loop"
 
 
 def is_own(name: str | None) -> bool:
@@ -60,7 +63,7 @@ def load_policy(name: str) -> Policy:
 def _run(file: Path) -> Any:
     """The file as a module; files beside it can be imported, as in `python FILE.py`."""
     place = str(file.absolute())
-    name = f"own_policy_{file.stem}"
+    name = MODULE + file.stem
     spec = spec_from_file_location(name, place)
     assert spec is not None
     assert spec.loader is not None  # it ends in .py
@@ -69,10 +72,22 @@ def _run(file: Path) -> Any:
     sys.path.insert(0, str(file.resolve().parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        lines = [one.lineno for one in extract_tb(error.__traceback__) if one.filename == place]
-        line = error.lineno if isinstance(error, SyntaxError) else lines[-1]
-        raise ValueError(f"{file}, line {line}: {type(error).__name__}: {error}") from error
+    except SyntaxError as error:
+        where = f"{error.filename or file}, line {error.lineno}"
+        raise ValueError(f"{where}: {type(error).__name__}: {error.msg}") from error
     finally:
         sys.path.pop(0)
     return module
+
+
+def fault(error: Exception) -> str | None:
+    """What is wrong with the user's file, if that is where an error comes from: the last line of it
+    that was run, or what the loop says of an answer."""
+    frames = [*walk_tb(error.__traceback__)]
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
+    own = [at for at, name in enumerate(modules) if name.startswith(MODULE)]
+    if own:
+        frame, line = frames[own[-1]]
+        return f"{frame.f_code.co_filename}, line {line}: {type(error).__name__}: {error}"
+    loaded = any(name.startswith(MODULE) for name in sys.modules)
+    return str(error) if loaded and modules[-1:] == [LOOP] else None

@@ -2,6 +2,7 @@
 is not one. And requests, which commands take as options."""
 
 import json
+import re
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from pathlib import Path
@@ -46,6 +47,14 @@ number = 3
 
 def lost(state, predict):
     return "read"
+
+
+def slips(state, predict):
+    return Read() if not state.source else state.nothing
+
+
+def asks(state, predict):
+    return Read() if not state.source else Write(predict(0).token)
 '''
 
 
@@ -120,10 +129,21 @@ def test_what_is_not_a_policy_is_named(folder, name, options, message):
     assert "Traceback" not in result.stderr
 
 
-def test_what_answers_neither_read_nor_write_is_named(folder):
-    result = run("translate", "Haus", "--model", folder, "--policy", f"{folder}/mine.py:lost")
-    assert isinstance(result.exception, TypeError)
-    assert "a policy returns Read() or Write(token)" in str(result.exception)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("lost", r"a policy returns Read\(\) or Write\(token\); .* returned 'read'"),
+        ("slips", r".*/mine\.py, line 33: AttributeError: .* has no attribute 'nothing'"),
+        ("asks", "k must be 1 to 1, the current lag, while the source is open; got 0"),
+    ],
+)
+def test_a_policy_that_fails_is_told_in_a_line(folder, name, message):
+    given = ["--model", folder, "--policy", f"{folder}/mine.py:{name}"]
+    live, corpus = run("translate", "Haus am Boot", *given), evaluate(folder, *given, "--force")
+    for result in (live, corpus):
+        assert result.exit_code == 2
+        assert re.fullmatch(f"error: {message}", result.stderr.splitlines()[-1])
+        assert "Traceback" not in result.stderr
 
 
 def test_a_choice_alone_is_the_policy_of_the_set(generator):
