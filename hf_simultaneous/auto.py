@@ -75,6 +75,19 @@ def load_pipeline(pipelines: ModuleType) -> None:
     import_module(".pipelines", __package__)
 
 
+class Quietly:
+    """transformers' Auto class as `pipeline` calls it, without a bar for one of a set's models."""
+
+    @staticmethod
+    def from_pretrained(*args: Any, **options: Any) -> Any:
+        from transformers import AutoModelForSeq2SeqLM
+
+        from .quiet import without_bars
+
+        with without_bars():
+            return AutoModelForSeq2SeqLM.from_pretrained(*args, **options)
+
+
 def register_pipeline(ours: ModuleType) -> None:
     """`pipeline("simultaneous-translation", model=...)` makes one; without a model, of the set in
     the package."""
@@ -93,7 +106,7 @@ def register_pipeline(ours: ModuleType) -> None:
     PIPELINE_REGISTRY.register_pipeline(
         ours.TASK,
         ours.SimultaneousTranslationPipeline,
-        pt_model=AutoModelForSeq2SeqLM,
+        pt_model=Quietly,
         default={"model": (str(BUILTIN), "main")},
         type="text",
     )

@@ -57,6 +57,14 @@ def test_a_set_loads_without_bars_unless_more_is_asked_for(switches, tmp_path, c
     assert "Loading weights" in capsys.readouterr().err
 
 
+def test_the_pipeline_of_a_set_is_made_without_a_word(switches, tmp_path, capfd):
+    folder = save_babbler(tmp_path)
+    switches(True, False)
+    capfd.readouterr()
+    pipelines.pipeline("simultaneous-translation", model=folder)
+    assert capfd.readouterr() == ("", "")
+
+
 class Said(Handler):
     """What was logged."""
 
