@@ -155,7 +155,7 @@ def load_tokenizer(folder: Path, model: Any) -> Any:
         if any(folder.glob("*.spm")) and find_spec("sentencepiece") is None:
             raise ValueError(
                 f"the tokenizer in {folder} needs sentencepiece, which is not installed: pip "
-                f"install 'hf_simultaneous[marian]'"
+                f"install sentencepiece"  # whoever loads it with its own code has no extras of ours
             ) from error
         raise ValueError(f"the tokenizer in {folder} cannot be read: {error}") from error
     _check_tokenizer(folder, tokenizer, model.config)

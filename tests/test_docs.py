@@ -9,6 +9,7 @@ import io
 import re
 import shlex
 import shutil
+from configparser import ConfigParser
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -114,6 +115,19 @@ def test_every_shell_block_says_that_it_is_one():
     for page in PAGES:
         for block in blocks(page, "", run=True):
             assert not re.match(r"(hf-simultaneous|make|python|pip) ", block.text), page.name
+
+
+EXTRA = r"pip install[^`\n]*?(\.|hf_simultaneous)\[([\w,]+)\]"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_extras_are_named_as_they_are_and_for_whoever_has_no_clone(page):
+    """Who reads of training or of the benchmarks has one; a wheel holds neither."""
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    for where, extras in re.findall(EXTRA, page.read_text(encoding="utf-8")):
+        assert {*extras.split(",")} <= {*config["options.extras_require"]}
+        assert where == "hf_simultaneous" or {*extras.split(",")} & {"train", "bench"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

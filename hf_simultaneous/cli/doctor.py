@@ -47,13 +47,19 @@ def installed(package: str) -> str | None:
         return None
 
 
+def to_install(extra: str) -> str:
+    """Right for a clone as for a wheel: pip takes the package itself as it is installed, and adds
+    what its extra needs."""
+    return f"pip install 'hf_simultaneous[{extra}]'"
+
+
 def require(extra: str, *packages: str) -> None:
     """Say what to install before any work is done, not after it."""
     absent = [package for package in packages if installed(package) is None]
     if absent:
         raise ValueError(
             f"this command needs {' and '.join(absent)}, which is not installed: "
-            f"pip install 'hf_simultaneous[{extra}]'"
+            f"{to_install(extra)}"
         )
 
 
@@ -65,7 +71,7 @@ def examine() -> Examination:
     without = []
     for extra, packages in EXTRAS.items():
         absent = [package for package in packages if installed(package) is None]
-        need = f"missing {', '.join(absent)}: pip install 'hf_simultaneous[{extra}]'"
+        need = f"missing {', '.join(absent)}: {to_install(extra)}"
         lines.append(f"{'[' + extra + ']':17}{need if absent else 'installed'}")
         without += [extra] if absent else []
     lines.append(f"device           {_device()}")

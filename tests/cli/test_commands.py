@@ -312,8 +312,7 @@ def test_a_command_says_what_it_needs_before_it_works(monkeypatch, command, pack
     result = run(command, *arguments)
     assert result.exit_code == 2
     assert result.stderr == (
-        f"error: this command needs {package}, which is not installed: "
-        f"pip install 'hf_simultaneous[{extra}]'\n"
+        f"error: this command needs {package}, which is not installed: {doctor.to_install(extra)}\n"
     )
 
 
