@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from ..serving.client import Client
 
 
+PATIENCE = 20.0
+"""Seconds for which a server that is gone is tried again: somebody waits."""
+
+
 def run(request: TranslateRequest) -> None:
     """Translate what is asked for, or what arrives, until it ends."""
     if _is_typed(request):
@@ -88,6 +92,8 @@ def _client(request: TranslateRequest, servers: list[str]) -> "Client":
         options=choice,
         silence=request.silence,
         pieces=request.show or request.pieces,
+        patience=PATIENCE,
+        tell=_warn,
     )
     check_answers(servers)
     return client

@@ -11,7 +11,7 @@ import os
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..text_events import TextEvent
 from .access import TOKEN_VARIABLE
 from .journal import Journal, ServerError
 from .protocol import SUBPROTOCOL, Start, encode
-from .reach import nobody_answers
+from .reach import gone, nobody_answers
 
 
 FIRST_WAIT = 0.25
@@ -43,6 +43,7 @@ class _Settings:
         *,
         token: str | None = None,
         patience: float = 60.0,
+        tell: Callable[[str], None] | None = None,
         **options: Any,
     ):
         given = [servers] if isinstance(servers, str) else list(servers)
@@ -51,6 +52,8 @@ class _Settings:
         self._urls = [url if url.endswith(ROUTE) else url.rstrip("/") + ROUTE for url in given]
         self._token = token or os.environ.get(TOKEN_VARIABLE)
         self._patience = patience
+        self._tell = tell or (lambda line: None)
+        self._failures = 0
         self._turn = 0
         self._stood = False
         self._refusals: dict[str, OSError] = {}
@@ -64,13 +67,34 @@ class _Settings:
         self._turn += 1
         return url
 
+    @property
+    def _server(self) -> str:
+        """The last one that was tried."""
+        return self._urls[(self._turn - 1) % len(self._urls)].removesuffix(ROUTE)
+
+    def _failed(self, error: Exception) -> None:
+        """A connection broke or was not made. Most are made again at once, on another server or on
+        one that was restarted; only if that fails too is anything told."""
+        self._failures += 1
+        if self._failures == 2:
+            self._tell(gone(self._server, error, self._patience))
+
+    def _succeeded(self) -> None:
+        if self._failures >= 2:
+            self._tell(f"{self._server} answers again")
+        self._failures = 0
+
     def _check_reached(self, error: Exception) -> None:
-        """Raise once every server has refused a first connection: an address is wrong more often
-        than all servers are away. A slow one, or one that hangs up, is there."""
+        """Raise what will not change by asking again: a refusal at the door; and, once every server
+        has refused a first connection, that, because an address is wrong more often than all
+        servers are away. A slow one, or one that hangs up, is there."""
+        status = error.response.status_code if isinstance(error, InvalidStatus) else None
+        if status in REFUSALS:
+            raise ServerError(REFUSALS[status], f"the server answers {status}") from None
         there = isinstance(error, TimeoutError | ConnectionResetError | WebSocketException)
         if self._stood or there or not isinstance(error, OSError):
             return
-        self._refusals[self._urls[(self._turn - 1) % len(self._urls)].removesuffix(ROUTE)] = error
+        self._refusals[self._server] = error
         if len(self._refusals) == len({*self._urls}):
             raise nobody_answers(self._refusals) from None
 
@@ -90,11 +114,13 @@ class _Settings:
         over."""
         over = time.monotonic() + self._patience
         wait = FIRST_WAIT
-        while time.monotonic() < over:
-            yield wait * random.uniform(0.5, 1.0)
+        while (left := over - time.monotonic()) > 0:
+            yield min(left, wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, LONGEST_WAIT)
+        servers = " or ".join(url.removesuffix(ROUTE) for url in self._urls)
         raise ConnectionError(
-            f"no server has answered for {self._patience:g} seconds: {', '.join(self._urls)}"
+            f"no server has answered for {self._patience:g} seconds at {servers}; start one with "
+            f"hf-simultaneous serve"
         )
 
     def _decoded(self, fragment: str | bytes) -> str:
@@ -106,18 +132,13 @@ class _Settings:
         self._unsaid.extend(self._journal.say(kind, text))
 
 
-def _check_status(error: InvalidStatus) -> None:
-    """Some refusals will not change by asking again."""
-    status = error.response.status_code
-    if status in REFUSALS:
-        raise ServerError(REFUSALS[status], f"the server answers {status}") from None
-
-
 class Client(_Settings):
     """One speaker on a server; the methods and the events are those of `TextSession`.
 
     `servers` is a ws:// address or several, of which any may answer. Options are those of a start:
-    `latency`, `policy`, `k`, `rho`, `options` of the policy, `silence`, `stable`, `pieces`."""
+    `latency`, `policy`, `k`, `rho`, `options` of the policy, `silence`, `stable`, `pieces`. A
+    server that was lost is tried again for `patience` seconds; `tell` is given a line for people
+    when that takes longer than a moment, and when it is over."""
 
     _socket: ClientConnection | None = None
 
@@ -176,10 +197,9 @@ class Client(_Settings):
                 if not self._journal.settled:
                     yield from self._hear(self._live)
                 continue
-            except InvalidStatus as error:
-                _check_status(error)
             except BROKEN as error:
                 self._check_reached(error)
+                self._failed(error)
             self._drop()
             time.sleep(next(waits))
 
@@ -189,6 +209,7 @@ class Client(_Settings):
         self._socket.send(encode(self._journal.start()))
         while not self._journal.started:
             self._journal.hear(json.loads(self._socket.recv(timeout=10)))
+        self._succeeded()
         self._unsaid = deque(self._journal.again())
 
     @property
@@ -273,10 +294,9 @@ class AsyncClient(_Settings):
                     for event in await self._hear():
                         yield event
                 continue
-            except InvalidStatus as error:
-                _check_status(error)
             except BROKEN as error:
                 self._check_reached(error)
+                self._failed(error)
             await self._drop()
             await asyncio.sleep(next(waits))
 
@@ -286,6 +306,7 @@ class AsyncClient(_Settings):
         await self._socket.send(encode(self._journal.start()))
         while not self._journal.started:
             self._journal.hear(json.loads(await self._recv(10.0)))
+        self._succeeded()
         self._unsaid = deque(self._journal.again())
 
     async def _say(self, message: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What is said where no server is: the same by the client and by the command line.
+"""What is said where no server is, or none any more: the same by the client and the command line.
 
 Knows addresses and errors of sockets; imports nothing."""
 
@@ -13,7 +13,13 @@ def nobody_answers(refusals: Mapping[str, OSError]) -> ConnectionError:
     )
 
 
-def _why(error: OSError) -> str:
+def gone(server: str, error: Exception, patience: float) -> str:
+    """A line for who waits while a server is tried again."""
+    return f"{server} does not answer ({_why(error)}); trying again for {patience:g} seconds"
+
+
+def _why(error: Exception) -> str:
     # asyncio says it in words of its own.
-    refused = isinstance(error, ConnectionRefusedError)
-    return "Connection refused" if refused else error.strerror or str(error)
+    if isinstance(error, ConnectionRefusedError):
+        return "Connection refused"
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

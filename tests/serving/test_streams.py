@@ -10,13 +10,13 @@ import pytest
 from typer.testing import CliRunner
 
 from hf_simultaneous import TextSession
-from hf_simultaneous.cli import app
+from hf_simultaneous.cli import app, translate
 from hf_simultaneous.serving import AsyncClient, Client, ServerError
 from hf_simultaneous.serving.protocol import text_event
 from hf_simultaneous.text_session import choose_policy
 from tests.babble import SENTENCES, TEXT
-from tests.forked import free_port
-from tests.serving.processes import Server
+from tests.forked import Forked, free_port
+from tests.serving.processes import PATIENCE, Server
 
 
 pytestmark = pytest.mark.system
@@ -170,12 +170,63 @@ def test_a_first_connection_that_is_refused_is_told_at_once(server, generator):
 
 def test_a_connection_that_stood_is_tried_again(babble):
     server = Server(babble, "--drain", "1")
-    client = Client(server.url, patience=1.0)
+    told = {Client: [], AsyncClient: []}
+    client = Client(server.url, patience=1.0, tell=told[Client].append)
     list(client.push_word("Haus"))
+    other = AsyncClient(server.url, patience=1.0, tell=told[AsyncClient].append)
+
+    async def push_word():
+        return [event async for event in other.push_word("Haus")]
+
+    with asyncio.Runner() as runner:
+        runner.run(push_word())
+        server.process.kill()
+        server.process.wait()
+        message = f"no server has answered for 1 seconds at {server.url}; start one"
+        with pytest.raises(ConnectionError, match=message):
+            list(client.push_word("Haus"))
+        with pytest.raises(ConnectionError, match=message):
+            runner.run(push_word())
+    line = f"{server.url} does not answer (Connection refused); trying again for 1 seconds"
+    assert list(told.values()) == [[line], [line]], "once, though it is tried several times"
+
+
+def test_who_waits_for_a_server_that_is_gone_is_told(babble):
+    server = Server(babble, "--drain", "1")
+    patient = f"from hf_simultaneous.cli import main, translate; translate.PATIENCE = {PATIENCE}"
+    process = Forked(f"{patient}; main()", "translate", "--server", server.url, "--k", "1")
+    process.stdin.write(b"Das Haus am Boot ")
+    assert process.stdout.read(1)
     server.process.kill()
-    with pytest.raises(ConnectionError, match="no server has answered for 1 seconds"):
-        list(client.push_word("Haus"))
-    server.stop()
+    server.process.wait()
+    process.stdin.write(b"ist alt. ")
+    assert process.stderr.readline() == (
+        f"warning: {server.url} does not answer (Connection refused); trying again for "
+        f"{PATIENCE} seconds\n"
+    )
+    again = Server(babble, "--drain", "1", port=server.port)
+    assert process.stderr.readline() == f"warning: {server.url} answers again\n"
+    process.stdin.close()
+    assert process.wait(PATIENCE) == 0
+    again.stop()
+
+
+def test_the_command_gives_up_a_server_that_is_gone(babble, monkeypatch):
+    server = Server(babble, "--drain", "1")
+
+    def said(request):
+        yield b"Das Haus am Boot "
+        server.process.kill()
+        server.process.wait()
+        yield b"ist alt."
+
+    monkeypatch.setattr(translate, "_fragments", said)
+    monkeypatch.setattr(translate, "PATIENCE", 1.0)
+    outcome = CliRunner().invoke(app, ["translate", "--server", server.url])
+    assert outcome.exit_code == 2
+    warning, error = outcome.stderr.splitlines()
+    assert warning.startswith(f"warning: {server.url} does not answer")
+    assert error.startswith(f"error: no server has answered for 1 seconds at {server.url}")
 
 
 def test_a_wrong_start_is_told(server):
