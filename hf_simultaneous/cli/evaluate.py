@@ -14,6 +14,7 @@ from ..evaluation.anticipation import anticipation, read_alignments
 from ..evaluation.logs import write_instances, write_text
 from ..evaluation.processes import is_main_process
 from ..evaluation.report import FACTS
+from ..evaluation.significance import doubts
 from ..evaluation.texts import read_corpus
 from ..places import is_set, set_folder
 from .ahead import check_output, found_set, waiting_for
@@ -115,7 +116,7 @@ def summary(facts: dict[str, Any]) -> str:
         f"{facts['sentences']} sentences, {facts['early_stops']} early stops, "
         f"encoder {facts['encoder']}, {facts['decoding']}"
     )
-    return "\n".join([f"{facts['policy']}: {counts}", *lines])
+    return "\n".join([f"{facts['policy']}: {counts}", *lines, *doubts(facts["sentences"])])
 
 
 def _bounds(facts: dict[str, Any], name: str) -> str:

@@ -23,6 +23,7 @@ from .significance import (
     Resampled,
     compare_at_equal_al,
     curve,
+    doubts,
     mean_gain,
     signature,
 )
@@ -179,7 +180,7 @@ def write_report(folder: str | Path) -> str:
     examples = _write_examples(experiment, report)
     write_text(report / "scores.csv", _csv(experiment.runs))
     write_text(report / "equal_al.csv", _claims_csv(claims))
-    head = [
+    head = doubts(experiment.facts["sentences"]) + [
         line
         for method, rows in claims.items()
         if method not in BY_FULL_MODEL

@@ -13,6 +13,17 @@ from ..metrics import System
 from ..schedule import check_at_least_one
 
 
+FEW = 100
+"""Sentences below which resampling them says little of any others."""
+
+
+def doubts(sentences: int) -> list[str]:
+    """What is to be said beside scores of so many sentences: nothing, or that they are few."""
+    if sentences >= FEW:
+        return []
+    return [f"Few sentences ({sentences}): scores and intervals of fewer than {FEW} mean little."]
+
+
 @dataclass(frozen=True)
 class Bootstrap:
     """How often to resample, from which seed, and how wide the interval is."""

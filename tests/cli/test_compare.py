@@ -73,6 +73,9 @@ def test_by_default_the_set_as_it_ships_is_compared_with_wait_k_and_full_sentenc
     assert "adaptive" in outcome.stdout.splitlines()[-2]
     assert outcome.stdout.splitlines()[-1] == f"report: {folder / 'out' / 'report'}"
     report = (folder / "out" / "report" / "README.md").read_text()
+    few = "Few sentences (3): scores and intervals of fewer than 100 mean little.\n"
+    assert few in outcome.stdout
+    assert few in report
     assert "Set set, 3 sentences" in report
     assert (folder / "out" / "report" / "curves.svg").exists()
 

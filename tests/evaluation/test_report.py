@@ -133,7 +133,9 @@ def test_part_of_an_experiment_is_reported_as_such(folder):
     for method in ("wait-k", "top-3", "full"):
         for log in (folder / "runs" / method).iterdir():
             log.unlink()
-    assert write_report(folder).startswith("report: ")
+    few, report = write_report(folder).splitlines()
+    assert few.startswith("Few sentences (24)")
+    assert report.startswith("report: ")
     assert "2 of 8 settings" in (folder / "report" / "README.md").read_text()
 
 

@@ -16,6 +16,7 @@ from hf_simultaneous.evaluation.significance import (
     compare_at_equal_al,
     compare_settings,
     curve,
+    doubts,
     mean_gain,
     resample,
     samples,
@@ -34,6 +35,11 @@ from tests.corpora import corpus
 
 
 QUICK = Bootstrap(200)
+
+
+def test_scores_of_few_sentences_are_doubted():
+    assert doubts(99) == ["Few sentences (99): scores and intervals of fewer than 100 mean little."]
+    assert doubts(100) == []
 
 
 def wait_k_corpus(k: int, count: int = 60) -> list[Sentence]:
