@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import get_terminal_size
 from urllib.parse import urlsplit
 
 from ..checks import check_quantize
@@ -27,7 +28,7 @@ def waiting_for(what: str = "loading the models") -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    line = f"{what} ..."
+    line = f"{what} ..."[: get_terminal_size().columns - 1]  # one that is folded stays
     print(line, end="", file=sys.stderr, flush=True)
     try:
         yield

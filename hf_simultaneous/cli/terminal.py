@@ -7,7 +7,8 @@ Knows files and terminals; the translating is done by the session it is given.
 import json
 import os
 import select
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TextIO
 
@@ -92,10 +93,19 @@ class JsonView:
 
 def open_console() -> "Console":
     """Standard output for what is drawn. A closed pipe is an error here as it is for any other
-    file, and the command ends as all commands do; rich alone would leave with code 1."""
-    from rich.console import Console
+    file, and the command ends as all commands do; rich alone would leave with code 1. And it is as
+    wide as the terminal says, not as COLUMNS said when a shell was started."""
+    from rich.console import Console, ConsoleDimensions
 
     class PipedConsole(Console):
+        @property  # type: ignore[misc]  # nobody sets it
+        def size(self) -> ConsoleDimensions:
+            with suppress(OSError, ValueError):
+                columns, lines = os.get_terminal_size(self.file.fileno())
+                if columns and lines:
+                    return ConsoleDimensions(columns, lines)
+            return super().size
+
         def on_broken_pipe(self) -> None:
             self.quiet = True
             raise BrokenPipeError
@@ -134,7 +144,7 @@ class TwoLines:
         """Both lines, folded together where they are longer than the terminal is wide."""
         from rich.text import Text
 
-        marks, room = ("  READ  ", "  WRITE "), max(10, width - 9)
+        marks, room = ("  READ  ", "  WRITE "), max(4, width - 9)
         folded, start = [], 0
         while start < max(1, len(self.above), len(self.below)):
             end = self._fold(start + room, start)
@@ -161,6 +171,8 @@ class LiveView:
     _delays: list[int] = field(default_factory=list)
     _growing: bool = False
     _unfinished: str = ""
+    _drawn: list[int] = field(default_factory=list)
+    """The width of each line that is on the screen."""
 
     def __post_init__(self) -> None:
         from rich.live import Live
@@ -189,19 +201,37 @@ class LiveView:
 
     def _draw(self) -> None:
         shown = self._lines.with_unfinished(self._unfinished) if self._unfinished else self._lines
-        self._live.update(shown.lines(self.console.width), refresh=True)
+        lines = [*shown.lines(self.console.width).split("\n")]
+        # What is said now is at the end; all of it is shown when the sentence is over.
+        self._put(lines[-(self.console.height // 2 * 2) :])
+
+    def _put(self, lines: "Sequence[Text]") -> None:
+        """In the place of what was drawn before."""
+        from rich.text import Text
+
+        self._clear_folded()
+        self._drawn = [line.cell_len for line in lines]
+        self._live.update(Text("\n").join(lines), refresh=True)
+
+    def _clear_folded(self) -> None:
+        """A terminal that became narrower has folded lines, and rich clears as many as it drew."""
+        from rich.control import Control
+        from rich.segment import ControlType
+
+        folded = sum(max(0, cells - 1) // self.console.width for cells in self._drawn)
+        clear = ((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1))
+        if folded and self.console.is_terminal:
+            self.console.control(Control(*(clear * folded)))
 
     def _sentence_is_over(self, source_words: int) -> None:
         lagging = latency(
             Sentence(tuple(self._delays), source_words), Metric(AL.name, unit="word")
         ).value
         picture = self._lines.lines(self.console.width)
-        self._live.update(
-            picture.append(f"\n  Average Lagging {lagging:.2f} words\n\n", style="dim"),
-            refresh=True,
-        )
+        said = picture.append(f"\n  Average Lagging {lagging:.2f} words\n\n", style="dim")
+        self._put([*said.split("\n", allow_blank=True)])
         self._live.stop()
-        self._lines, self._delays = TwoLines(), []
+        self._lines, self._delays, self._drawn = TwoLines(), [], []
         self.__post_init__()
 
     def close(self) -> None:

@@ -15,18 +15,20 @@ import pytest
 from hf_simultaneous.cli.keyboard import READY
 from tests.babble import save_babbler
 from tests.forked import Forked
+from tests.screen import Screen
 
 
 PATIENCE = 120.0
-CODES = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 pytestmark = pytest.mark.system
 
 
 class Terminal:
     """A program at a pseudo-terminal, and what its screen shows."""
 
-    def __init__(self, *options, show=()):
+    def __init__(self, *options, show=(), size=(24, 100)):
         self.master, self.slave = pty.openpty()
+        termios.tcsetwinsize(self.slave, size)
+        self.shown = Screen(*size)
         self.before = termios.tcgetattr(self.slave)
         self.output = ""
         self.decoded = codecs.getincrementaldecoder("utf-8")()
@@ -34,7 +36,7 @@ class Terminal:
         self.process = Forked(
             call,
             *("translate", *show, "--k", "1", *options),
-            env={"TERM": "xterm", "COLUMNS": "100"},
+            env={"TERM": "xterm", "COLUMNS": "300"},  # of a shell that was wider
             streams=(self.slave,) * 3,
         )
 
@@ -45,26 +47,16 @@ class Terminal:
         end = time.monotonic() + PATIENCE
         while not condition(self.screen()) and time.monotonic() < end:
             if select.select([self.master], [], [], 0.1)[0]:
-                self.output += self.decoded.decode(os.read(self.master, 65536))
+                self.output += (new := self.decoded.decode(os.read(self.master, 65536)))
+                self.shown.write(new)
         assert condition(self.screen()), "\n".join(self.screen())
 
     def screen(self):
-        lines, row, column = [""], 0, 0
-        for numbers, code, back, down, text in CODES.findall(self.output):
-            if code == "A":
-                row -= int(numbers or 1)
-            elif code == "K":
-                lines[row] = ""
-            elif back:
-                column = 0
-            elif down:
-                row, column = row + 1, 0
-                lines += [""] * (row + 1 - len(lines))
-            elif text:
-                line = lines[row].ljust(column)
-                lines[row] = line[:column] + text + line[column + len(text) :]
-                column += len(text)
-        return [line.rstrip() for line in lines if line.strip()]
+        return self.shown.lines()
+
+    def resize(self, height, width):
+        termios.tcsetwinsize(self.slave, (height, width))
+        self.shown.resize(height, width)
 
     def end(self):
         code = self.process.wait(PATIENCE)
@@ -107,6 +99,43 @@ def test_words_are_translated_while_somebody_types(terminal):
     assert [line for line in reads[1:] if line != "  READ"] == [], "no stale lines"
     terminal.type("\x04")
     assert terminal.end() == 0
+
+
+TYPED = "Das kleine Haus am Boot läuft heute nicht alt Und die Katze"
+
+
+@pytest.fixture
+def small(folder):
+    opened = Terminal("--model", folder, "--k", "100", size=(6, 30))
+    yield opened
+    opened.process.kill()
+    os.close(opened.master)
+    os.close(opened.slave)
+
+
+def test_a_small_terminal_shows_what_is_new_and_at_the_end_all(small):
+    small.until(lambda screen: "Ctrl-C ends." in "".join(screen))
+    small.type(f"{TYPED} {TYPED} bald")
+    small.until(lambda screen: screen[-2].endswith("bald"))
+    small.type("\r")
+    small.until(shows("  Average Lagging"))
+    reads = [line[8:] for line in small.screen() if line.startswith("  READ")]
+    assert " ".join(" ".join(reads).split()) == f"{TYPED} {TYPED} bald"
+
+
+def test_nothing_stale_stays_when_the_terminal_becomes_narrower(small):
+    small.until(lambda screen: "Ctrl-C ends." in "".join(screen))
+    small.resize(24, 60)
+    small.type(TYPED)
+    small.until(lambda screen: screen[-2].endswith("Katze"))
+    for width in (40, 17):
+        small.resize(24, width)
+        small.type("n")
+        small.until(lambda screen: screen[-2].endswith("n"))
+        reads = [line[8:] for line in small.screen() if line.startswith("  READ")]
+        assert "".join(reads).count("Das") == 1
+    small.type("\r\x04")
+    assert small.end() == 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
