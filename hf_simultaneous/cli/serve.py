@@ -157,6 +157,10 @@ def _serve_on_ray(
     from .doctor import require
 
     require("ray", "ray")
+    from ..serving.ray_front import prefer_haproxy
+
+    if options.ray_address is None:  # a cluster that runs has made its choice
+        prefer_haproxy()
     from ..serving.ray_app import RayRequest
     from ..serving.ray_app import serve as run
 

@@ -36,9 +36,8 @@ class Limits:
     max_errors: int = 10
     """Wrong messages in a minute that are answered; after these the stream is closed."""
     buffered: bool = False
-    """Does something between us and the client keep messages without bound, as the proxy of Ray
-    Serve does? Then only the client's `seen` numbers tell what it reads, and a full backlog is an
-    error."""
+    """Does something between us and the client keep messages without bound, as Ray Serve does? Then
+    only the client's `seen` numbers tell what it reads, and a full backlog is an error."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

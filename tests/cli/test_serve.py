@@ -1,10 +1,13 @@
 """Options of `serve`, and `translate` with its models elsewhere."""
 
+import os
+
 import pytest
 from typer.testing import CliRunner
 
 from hf_simultaneous.cli import app
 from hf_simultaneous.cli.serve import in_bytes
+from hf_simultaneous.serving import ray_front
 from hf_simultaneous.serving.server import ServeRequest
 
 
@@ -42,6 +45,15 @@ def test_what_is_wrong_is_said_before_anything_starts(arguments, message):
 def test_a_request_takes_any_free_port_or_one_that_exists():
     with pytest.raises(ValueError, match="a port is 0 .any that is free. to 65535; got 70000"):
         ServeRequest(port=70000)
+
+
+@pytest.mark.parametrize("brought", [True, False])
+def test_a_cluster_uses_the_haproxy_that_ray_brings(monkeypatch, brought):
+    monkeypatch.setattr(ray_front, "find_spec", lambda name: name if brought else None)
+    monkeypatch.setattr(os, "environ", {"RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S": "7"})
+    assert ray_front.prefer_haproxy() is brought
+    assert os.environ["RAY_SERVE_HAPROXY_HARD_STOP_AFTER_S"] == "7", "somebody has chosen"
+    assert os.environ.get("RAY_SERVE_ENABLE_HA_PROXY") == ("1" if brought else None)
 
 
 def test_a_server_has_its_own_models():

@@ -15,6 +15,7 @@ from examples.recogniser import TALK, transcripts
 from examples.subtitles import Cue, cues
 from hf_simultaneous import TextSession
 from hf_simultaneous.serving import Limits
+from hf_simultaneous.serving.ray_front import HAPROXY
 from tests.forked import free_port
 from tests.serving.processes import PATIENCE, ROOT
 
@@ -89,7 +90,12 @@ def test_a_recogniser_stops_where_nobody_listens():
 def test_deployments_name_what_there_is():
     compose = yaml.safe_load((ROOT / "examples/compose.yaml").read_text())
     assert {"one", "two", "nginx"} == set(compose["services"])
-    service = yaml.safe_load((ROOT / "examples/kuberay.yaml").read_text())
+    front, service = yaml.safe_load_all((ROOT / "examples/kuberay.yaml").read_text())
+    assert front["data"] == HAPROXY, "as in a cluster that is started here"
+    cluster = service["spec"]["rayClusterConfig"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        (container,) = group["template"]["spec"]["containers"]
+        assert container["envFrom"] == [{"configMapRef": {"name": front["metadata"]["name"]}}]
     (application,) = yaml.safe_load(service["spec"]["serveConfigV2"])["applications"]
     known = {field.name for field in fields(Limits)} | {"replicas", "max_replicas", "threads"}
     assert set(application["args"]) <= known

@@ -22,6 +22,8 @@ from tests.serving.test_streams import alike, alone
 pytest.importorskip("ray", reason="no ray: pip install 'hf_simultaneous[ray]'")
 pytestmark = [pytest.mark.system, pytest.mark.load]
 STREAMS = 6
+OWN_PORTS = range(30000, 31001)
+"""Of replicas, by Ray's default."""
 
 
 class RayServer(Server):
@@ -35,8 +37,11 @@ class RayServer(Server):
 
     def replicas(self):
         """The processes that hold models."""
+        return self.named("ServeReplica")
+
+    def named(self, name):
         below = psutil.Process(self.process.pid).children(recursive=True)
-        return [p for p in below if "ServeReplica" in " ".join(p.cmdline())]
+        return [process for process in below if name in " ".join(process.cmdline())]
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +67,17 @@ def test_a_config_file_names_the_application():
     assert bound is not None
     with pytest.raises(TypeError, match="speed"):
         build({"speed": 3})
+
+
+def test_words_go_to_the_replica_itself(cluster):
+    """HAProxy is at the door, and a replica at the other end of what it hands on."""
+    stream = cluster.connect()
+    stream.start(k=1)
+    door = [c.laddr.port for p in cluster.named("bin/haproxy") for c in p.net_connections()]
+    assert cluster.port in door
+    ends = [c for p in cluster.replicas() for c in p.net_connections() if c.laddr.port in OWN_PORTS]
+    assert any(end.status == psutil.CONN_ESTABLISHED for end in ends)
+    stream.raw.close()
 
 
 def test_streams_on_replicas_outlive_one_that_is_killed(cluster, generator):
@@ -123,7 +139,7 @@ def until_refused(socket):
 
 
 def test_a_client_that_does_not_say_what_it_saw_is_closed(cluster):
-    """Ray's proxy takes everything we send: only `seen` tells who reads."""
+    """What stands between may take everything we send: only `seen` tells who reads."""
     slow, good = cluster.connect(), cluster.connect()
     assert slow.start(k=1)["limits"]["unseen"] == 1000
     good.start(k=1)
