@@ -29,7 +29,7 @@ STEPS = (1, 8, 32, 64, 128, 256)
 UTILISATION = 0.7
 """Of a core, when its speakers are counted by its computing time alone."""
 
-PARTS = ("batching", "curve", "flooded", "overloaded", "killed", "ray")
+PARTS = ("batching", "curve", "flooded", "overloaded", "killed", "ray", "ray_killed")
 """What can be run by itself."""
 NEED_CAPACITY = {"flooded", "overloaded"}
 """They need to know what `curve` finds out."""
@@ -108,10 +108,11 @@ class Load:
         self.runs[name] = asdict(outcome)
         late = f"{outcome.lateness_p99:.0f} ms late, others used {outcome.others:g} cores"
         void = f"  VOID: {late}" if outcome.void else ""
+        beside = f" + {outcome.beside_per_word:.1f}" if outcome.beside_per_word else ""
         self._console.print(
             f"{name:24} {outcome.words_per_second:7.1f} words/s  p50 {outcome.p50:7.1f}  p95 "
-            f"{outcome.p95:7.1f}  p99 {outcome.p99:7.1f} ms  cpu {outcome.cpu_per_word:5.1f} "
-            f"ms/word{void}",
+            f"{outcome.p95:7.1f}  p99 {outcome.p99:7.1f} ms  cpu {outcome.cpu_per_word:5.1f}"
+            f"{beside} ms/word{void}",
             highlight=False,
         )
         return outcome, heard
@@ -225,6 +226,9 @@ class Load:
         self._keep("ray_rate", rate, full.void, ray_full.void)
         self.rows["ray_rate_cpu"] = full.cpu_per_word / ray_full.cpu_per_word
         self._keep("ray_added_ms", ray_few.p50 - few.p50, few.void, ray_few.void)
+
+    def _ray_killed(self) -> None:
+        """One of two replicas goes."""
         with served("--engine", "ray", "--replicas", "2", port=18774) as server:
             plan = {"urls": [server.url], "pid": server.workers[0].pid}
             self._outlive("ray_killed", plan)

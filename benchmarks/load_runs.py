@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -49,7 +49,22 @@ class Served:
 
     @property
     def cpu_seconds(self) -> float:
-        return sum(p.cpu_times().user + p.cpu_times().system for p in self.workers)
+        return _seconds(self.workers)
+
+    @property
+    def beside_seconds(self) -> float:
+        """Of the processes that hold no models: Ray's own, and what stands before its replicas."""
+        everybody = {self.process, *self.process.children(recursive=True)}
+        return _seconds(everybody - {*self.workers})
+
+
+def _seconds(processes: Iterable[psutil.Process]) -> float:
+    """Of a core, so far."""
+    found = 0.0
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            found += sum(process.cpu_times()[:2])
+    return found
 
 
 @contextmanager
@@ -143,16 +158,23 @@ class Outcome:
     """Cores that others used meanwhile."""
     void: bool
     """Do the times mean nothing, because others used the machine or the speakers were late?"""
+    beside_per_word: float = 0.0
+    """Milliseconds of the server's processes that hold no models; most of it is there without
+    words, too."""
 
 
 def run(server: Served, plan: Plan) -> tuple[Outcome, list[Heard]]:
     """Let them speak."""
-    before, others = server.cpu_seconds, Others()
+    before, beside, others = server.cpu_seconds, server.beside_seconds, Others()
     heard = [Heard(**one) for one in ask("speakers", asdict(plan))]
-    return outcome(plan, heard, server.cpu_seconds - before, others.cores()), heard
+    cpu, beside = server.cpu_seconds - before, server.beside_seconds - beside
+    return outcome(plan, heard, cpu, others.cores(), beside), heard
 
 
-def outcome(plan: Plan, heard: Sequence[Heard], cpu: float, others: float) -> Outcome:
+def outcome(
+    plan: Plan, heard: Sequence[Heard], cpu: float, others: float, beside: float = 0.0
+) -> Outcome:
+    done = max(1, sum(one.done for one in heard))
     admitted = [one for one in heard if one.waits or one.failed]
     waits = [wait for one in admitted for wait in one.waits]
     means = [statistics.mean(one.waits) for one in admitted if one.waits]
@@ -166,13 +188,14 @@ def outcome(plan: Plan, heard: Sequence[Heard], cpu: float, others: float) -> Ou
         p50=percentile(waits, 50),
         p95=percentile(waits, 95),
         p99=percentile(waits, 99),
-        cpu_per_word=round(1000 * cpu / max(1, sum(one.done for one in heard)), 2),
+        cpu_per_word=round(1000 * cpu / done, 2),
         slowest_over_median=round(max(means) / statistics.median(means), 2) if means else math.nan,
         refusals_p95=percentile(refusals, 95) if refusals else None,
         failed=sum(one.failed is not None for one in heard),
         lateness_p99=lateness,
         others=others,
         void=others > BUSY or (plan.gap > 0 and lateness > 1000 * LATE),
+        beside_per_word=round(1000 * beside / done, 2),
     )
 
 

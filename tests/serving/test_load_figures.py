@@ -32,10 +32,11 @@ def test_a_run_is_void_whose_speakers_were_late_or_beside_which_others_worked(la
         Heard(refusals=[0.05, 0.04]),
     ]
     plan = Plan(url="", speakers=2, too_many=1, seconds=2.0)
-    figures = outcome(plan, heard, cpu=0.08, others=others)
+    figures = outcome(plan, heard, cpu=0.08, others=others, beside=0.02)
     assert figures.speakers == 3
     assert (figures.admitted, figures.words_per_second, figures.p95) == (2, 2.0, 300.0)
     assert (figures.cpu_per_word, figures.refusals_p95, figures.void) == (10.0, 50.0, void)
+    assert figures.beside_per_word == 2.5
     assert figures.slowest_over_median == pytest.approx(0.2 / 0.15, abs=0.01)
 
 
