@@ -59,7 +59,7 @@ class Engine:
         self._wake = threading.Event()
         self._streams: dict[Ticket, Stream] = {}
         self._owners: dict[LiveSentence, Ticket] = {}
-        self._reports: list[tuple[Ticket, Report]] = []
+        self._reports: dict[Ticket, list[Report]] = {}
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="engine", daemon=True)
         self.heartbeat = self._weighed = time.monotonic()
@@ -174,8 +174,8 @@ class Engine:
         if self.heartbeat - self._weighed > WEIGHED_EVERY or not self._has_work():
             self._weigh()
         if self._reports:
-            reports, self._reports = self._reports, []
-            self._deliver(reports)
+            waiting, self._reports = self._reports, {}
+            self._deliver([(ticket, each) for ticket, told in waiting.items() for each in told])
 
     def _weigh(self) -> None:
         """Stores grow with the streams and do not shrink: where no sentence is open, begin with new
@@ -196,12 +196,21 @@ class Engine:
                 self.generator,
                 self._rules,
                 ticket.start,
-                lambda report: self._reports.append((ticket, report)),
+                partial(self._report, ticket),
             )
         except ValueError as error:
-            self._reports.append((ticket, _failed(ProtocolError("bad_start", str(error)))))
+            self._report(ticket, _failed(ProtocolError("bad_start", str(error))))
         else:
-            self._reports.append((ticket, Report(0, False)))
+            self._report(ticket, Report(0, False))
+
+    def _report(self, ticket: Ticket, report: Report) -> None:
+        """To be handed over with the others of this step; what the last one left open, this one
+        goes on with, so that a client gets one message where two would come at the same time."""
+        waiting = self._reports.setdefault(ticket, [])
+        if waiting and (joined := waiting[-1].joined(report)) is not None:
+            waiting[-1] = joined
+        else:
+            waiting.append(report)
 
     def _close(self, ticket: Ticket) -> None:
         stream = self._streams.pop(ticket, None)
@@ -215,7 +224,7 @@ class Engine:
         try:
             act()
         except Exception as error:
-            self._reports.append((ticket, _failed(error)))
+            self._report(ticket, _failed(error))
             self._close(ticket)
 
 

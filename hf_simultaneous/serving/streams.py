@@ -5,7 +5,7 @@ Runs in the engine's thread alone. Knows text and sentences; not sockets, nor ot
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..actions import Action, Policy, Predict, Read, State, Write
@@ -44,6 +44,14 @@ class Report:
     """A `ProtocolError` is the client's own; any other ends the stream."""
     diverged: bool | None = None
     """Once, when a sentence from elsewhere is over: would the models have gone another way?"""
+
+    def joined(self, later: "Report") -> "Report | None":
+        """Both as one, if the second goes on where the first, which has events, left a message."""
+        apart = self.done or not self.events or self.error or later.error
+        if apart or self.seq != later.seq:
+            return None
+        diverged = self.diverged if later.diverged is None else later.diverged
+        return replace(later, events=self.events + later.events, diverged=diverged)
 
 
 @dataclass

@@ -2,10 +2,12 @@
 engine is gone, when a policy fails. It runs in this process, its engine in a thread."""
 
 import asyncio
+import itertools
 import socket as sockets
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 from starlette.testclient import TestClient
@@ -203,6 +205,41 @@ def test_a_client_that_leaves_has_not_been_lost(generator, caplog):
         until(lambda: any("outcome" in fact for fact in logged_facts(caplog)))
     outcomes = [fact["outcome"] for fact in logged_facts(caplog) if "outcome" in fact]
     assert outcomes == ["left"]
+
+
+OPEN = streams.Report(1, False, ("She",))
+DONE = streams.Report(1, True)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "joined"),
+    [
+        (OPEN, streams.Report(1, False, ("says",)), streams.Report(1, False, ("She", "says"))),
+        (OPEN, DONE, streams.Report(1, True, ("She",))),
+        (OPEN, replace(DONE, diverged=True), streams.Report(1, True, ("She",), None, True)),
+        (OPEN, streams.Report(2, True), None),
+        (OPEN, replace(DONE, error=ValueError()), None),
+        (streams.Report(1, True, ("She",)), streams.Report(1, True), None),
+        (streams.Report(0, False), streams.Report(0, True, ("She",)), None),  # the first is hello
+    ],
+)
+def test_reports_of_one_message_that_come_together_are_one(first, second, joined):
+    assert first.joined(second) == joined
+
+
+def test_a_client_gets_no_two_messages_where_one_would_do(generator, monkeypatch):
+    """What one step of the engine hands over holds no report that could have been joined."""
+    handed = []
+    deliver = Hub._deliver
+    monkeypatch.setattr(
+        Hub, "_deliver", lambda hub, reports: (handed.append(reports), deliver(hub, reports))[1]
+    )
+    with running(lambda: generator) as (_, client), stream(client, k=1) as socket:
+        assert ask(socket, type="text", seq=1, text=" ".join(SENTENCES))
+    assert any(reports for reports in handed)
+    for reports in handed:
+        told = [report for _, report in reports]
+        assert all(one.joined(other) is None for one, other in itertools.pairwise(told))
 
 
 def test_calls_are_counted_by_who_was_called(generator):
