@@ -238,3 +238,16 @@ def test_a_server_that_is_told_to_stop_lets_open_sentences_end(babble):
     assert busy.closed_with()[1] == 1012
     assert server.stop() == 0
     assert not any("Haus" in line for line in server.log)
+
+
+def test_a_sentence_that_does_not_end_is_cut_off_when_the_time_is_over(babble):
+    server = Server(babble, "--drain", "1")
+    endless = server.connect()
+    endless.start(k=1)
+    endless.ask("word", "Haus")
+    told = time.monotonic()
+    server.process.send_signal(signal.SIGTERM)
+    assert endless.receive() == {"type": "draining", "seconds": 1.0}
+    assert endless.closed_with() == ([], 1012)
+    assert time.monotonic() - told >= 1.0, "it had its time"
+    assert server.stop() == 0
