@@ -198,8 +198,8 @@ def _blocked(weight: torch.Tensor, bias: torch.Tensor | None) -> Product:
     height = next((size for size in BLOCKS if size_out % size == 0), None)
     if height is None:
         return _turned(weight, bias)
-    blocks = weight.view(-1, height, size_in)
-    added = None if bias is None else bias.view(-1, height, 1)
+    blocks = weight.reshape(-1, height, size_in)
+    added = None if bias is None else bias.reshape(-1, height, 1)
 
     def multiply(rows: torch.Tensor) -> torch.Tensor:
         columns = rows.t().expand(len(blocks), -1, -1)
@@ -271,7 +271,7 @@ def _chosen(times: dict[str, dict[int, float]]) -> Choice:
     def cost(choice: Choice) -> float:
         parts = zip(WEIGHTS, choice, of(free), TRIED_ROWS, strict=True)
         return sum(
-            weight * times[name][rows] / times[free][rows] for weight, name, free, rows in parts
+            weight * times[name][rows] / times[other][rows] for weight, name, other, rows in parts
         )
 
     if any(found == float("inf") for one in times.values() for found in one.values()):
