@@ -205,7 +205,9 @@ gehen zu_gehen gegangen sein|go went|
     ins Bett=to bed
 fahren zu_fahren gefahren sein|go went|
     nach {city}=to {city};ans Meer=to the sea;in die Stadt=to town;
-    zum Bahnhof=to the train station
+    zum Bahnhof=to the train station;mit dem Zug nach {city}=to {city} by train;
+    mit dem Auto nach {city}=to {city} by car;mit dem Bus zur Schule=to school by bus;
+    mit dem Fahrrad zur Arbeit=to work by bicycle;mit der U-Bahn ins Büro=to the office by subway
 fliegen zu_fliegen geflogen sein|fly flew|nach {city}=to {city};nach {country}=to {country}
 kommen zu_kommen gekommen sein|come came|nach Hause=home;zu spät=too late;zu Besuch=to visit
 bleiben zu_bleiben geblieben sein|stay stayed|
@@ -245,6 +247,8 @@ am Wochenende|on the weekend|any
 am Nachmittag|in the afternoon|any
 nach der Arbeit|after work|any
 vor dem Essen|before the meal|any
+in einer Woche|in a week|future
+in {small} Minuten|in {small} minutes|future
 jetzt|now|future
 bald|soon|future
 schließlich|finally|past
@@ -324,8 +328,16 @@ weil ich krank bin|because I'm sick
 weil sie keine Zeit hatte|because she didn't have time
 weil der Zug Verspätung hatte|because the train was late
 weil meine Mutter Geburtstag hat|because it's my mother's birthday
+weil meine Tante Geburtstag hat|because it's my aunt's birthday
+weil mein Vater Geburtstag hat|because it's my father's birthday
+weil wir dort Freunde haben|because we have friends there
+weil ich früh aufstehen muss|because I have to get up early
+weil mein Handy kaputt ist|because my cell phone is broken
+weil er sehr nett ist|because he's very nice
+weil wir keine Milch mehr haben|because we don't have any more milk
 obwohl es sehr kalt war|although it was very cold
 obwohl ich müde bin|although I'm tired
+obwohl sie kein Geld hatten|although they didn't have any money
 wenn das Wetter schön ist|if the weather is nice
 wenn du Zeit hast|if you have time
 sobald wir zu Hause sind|as soon as we are at home
@@ -334,6 +346,8 @@ aber ich habe es nicht verstanden|but I didn't understand it
 aber es hat nicht funktioniert|but it didn't work
 und dann sind wir nach Hause gegangen|and then we went home
 und ich war sehr froh|and I was very happy
+aber wir hatten viel Spaß|but we had a lot of fun
+aber das Wasser war zu kalt|but the water was too cold
 damit alles klappt|so that everything works out
 bis der Arzt kommt|until the doctor comes
 """

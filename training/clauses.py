@@ -35,6 +35,8 @@ from .everyday import slots, write_pairs
 
 
 PERSONS = ("1s", "2s", "3s", "1p", "2p", "3p")
+# Of the present tense, where they are the same for all verbs on -en.
+ENDINGS = {"1s": "e", "1p": "en", "3p": "en"}
 NOTHING = ("", "")
 Pair = tuple[str, str]
 
@@ -49,6 +51,8 @@ class Clause:
     """The German verb that changes its place."""
     middle: str
     last: str
+    closing: str
+    """Both German verbs, as they end a subordinate clause."""
     said: str
     """English, all that follows the subject; then the same as a question."""
     asked: str
@@ -70,7 +74,7 @@ class Clause:
 
     def subordinate(self) -> Pair:
         """Finite verb last."""
-        german = (self.subject[0], self.when[0], self.middle, self.last, self.finite)
+        german = (self.subject[0], self.when[0], self.middle, self.closing)
         return _joined(*german), self._english()
 
     def _english(self) -> str:
@@ -108,10 +112,17 @@ def clause(rng: random.Random) -> Clause:
     """Somebody did something, or does not want to, with somebody, somewhere, some time."""
     german, english, person = rng.choice(_rows(SUBJECTS))
     verb, meaning, objects = rng.choice(_rows(VERBS))
-    infinitive, _, participle, auxiliary = (word.replace("_", " ") for word in verb.split())
+    infinitive, with_zu, participle, auxiliary = (word.replace("_", " ") for word in verb.split())
     base, past = (word.replace("_", " ") for word in meaning.split())
-    perfect = rng.random() < 0.5
-    tense = _perfect(auxiliary, past, person) if perfect else _modal(rng, person)
+    drawn = rng.random()
+    perfect = drawn < 0.45
+    present = drawn > 0.85 and person in ENDINGS and infinitive.endswith("en")
+    if perfect:
+        tense, last = _perfect(auxiliary, past, person), participle
+    elif present:
+        tense, last = _present(infinitive, with_zu, person)
+    else:
+        tense, last = _modal(rng, person), infinitive
     around = [_maybe(rng, WITH, 0.35), _maybe(rng, WHERE, 0.35 if auxiliary == "haben" else 0.0)]
     thing = _thing(rng, objects)
     without = _without(thing[0], goes=auxiliary == "sein")
@@ -122,10 +133,11 @@ def clause(rng: random.Random) -> Clause:
     said = tense.said if perfect else _joined(tense.said, base)
     return Clause(
         subject=(german, english),
-        when=_when(rng, tense.time),
+        when=_when(rng, tense.time, always=present),
         finite=tense.finite,
         middle=middle,
-        last=participle if perfect else infinitive,
+        last=last,
+        closing=f"{last}{tense.finite}" if present else f"{last} {tense.finite}",
         said=_joined(helper, tense.rest, base, tail) if negation else _joined(said, tail),
         asked=_joined(helper, english, tense.rest, base, tail),
     )
@@ -134,6 +146,19 @@ def clause(rng: random.Random) -> Clause:
 def _perfect(auxiliary: str, past: str, person: str) -> Tense:
     forms = HABEN if auxiliary == "haben" else SEIN
     return Tense(forms.split()[PERSONS.index(person)], past, "did", "", "past")
+
+
+def _present(infinitive: str, with_zu: str, person: str) -> tuple[Tense, str]:
+    """What German says of tomorrow; and the part of the verb that stays behind, as in "rufe ...
+    an"."""
+    parted = [infinitive[:n] for n in range(len(infinitive)) if _with_zu(infinitive, n) == with_zu]
+    prefix = parted[0] if parted else ""
+    finite = infinitive.removeprefix(prefix).removesuffix("en") + ENDINGS[person]
+    return Tense(finite, "will", "will", "", "future"), prefix
+
+
+def _with_zu(infinitive: str, place: int) -> str:
+    return f"{infinitive[:place]}zu{infinitive[place:]}"
 
 
 def _modal(rng: random.Random, person: str) -> Tense:
@@ -197,10 +222,11 @@ def _purpose(rng: random.Random) -> Pair:
     return f"{german}, {purpose}.", f"{english} to {_joined(base, thing[1])}."
 
 
-def _when(rng: random.Random, time: str) -> Pair:
-    if rng.random() < 0.35:
+def _when(rng: random.Random, time: str, *, always: bool = False) -> Pair:
+    if rng.random() < 0.35 and not always:
         return NOTHING
-    fitting = [row for row in _rows(WHEN) if row[2] in (time, "any")]
+    # Only the time tells that a present tense is meant of the future.
+    fitting = [row for row in _rows(WHEN) if row[2] in ((time,) if always else (time, "any"))]
     german, english, _ = rng.choice(fitting)
     return german, english
 

@@ -26,7 +26,8 @@ def test_every_pair_is_a_sentence_with_no_slot_left():
 def test_the_finite_verb_changes_its_place():
     for seed in range(300):
         found = clause(random.Random(seed))
-        assert found.subordinate()[0].endswith(f" {found.last} {found.finite}")
+        assert found.subordinate()[0].endswith(f" {found.closing}")
+        assert found.closing.split() in ([found.last, found.finite], [found.last + found.finite])
         assert found.question()[0].startswith(f"{found.finite} {found.subject[0]}")
         assert found.plain()[0].startswith(f"{found.subject[0]} {found.finite}")
         assert found.inverted()[0].startswith(f"{found.when[0]} {found.finite}".strip())
@@ -46,6 +47,19 @@ def test_who_asks_why_and_who_gives_the_reason_first_has_the_verb_before_its_sub
         assert english.endswith(".")
         # "Weil es regnet, bleiben wir": a verb, which German writes small, follows the comma.
         assert german.partition(", ")[2][0].islower()
+
+
+def test_what_will_be_may_stand_in_the_present_and_then_says_when():
+    made = [clause(random.Random(seed)) for seed in range(2000)]
+    present = [found for found in made if found.closing == found.last + found.finite]
+    parted = [found for found in present if found.last]  # "rufe ... an", but "... anrufe"
+    assert len(present) > 50
+    assert parted
+    for found in present:
+        assert found.when[1]
+        assert found.said.startswith(("will ", "won't "))
+    for found in parted:
+        assert found.plain()[0].endswith(f" {found.last}")
 
 
 def test_negation_is_on_both_sides_or_on_none():
