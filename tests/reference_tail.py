@@ -1,7 +1,8 @@
 """The tail to be equal to: beam search in plain lists, each hypothesis predicted from scratch.
 
 Ends as transformers' own search does: once a full set of hypotheses is finished and the best open
-one is not better than the worst of them."""
+one is not better than the worst of them. Before that, open ones are given up that would be no
+better than the best finished one with AHEAD certain tokens more."""
 
 import math
 import random
@@ -13,6 +14,7 @@ import torch
 from hf_simultaneous.actions import Policy, State
 from hf_simultaneous.decoding_rules import Tail
 from hf_simultaneous.schedule import FULL, K
+from hf_simultaneous.tail import AHEAD
 from tests.tiny import EOS
 
 
@@ -48,6 +50,8 @@ def search(
         finished += [one._replace(score=one.score / len(one.tokens)) for one in done]
         finished = sorted(finished, reverse=True)[:beams]
         going = [one for one in best if one.tokens[-1] != EOS and len(one.tokens) < room][:beams]
+        found = finished[0].score if finished else -math.inf
+        going = [one for one in going if one.score / (len(one.tokens) + AHEAD) > found]
         hope = max((one.score / len(one.tokens) for one in going), default=-math.inf)
         if len(finished) == beams and hope <= finished[-1].score or not going:
             return finished[0]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from hf_simultaneous import AdaptiveWaitKGenerator
+from hf_simultaneous import AdaptiveWaitKGenerator, tail
 from hf_simultaneous.actions import Read, Write
 from hf_simultaneous.decoding_rules import Tail
 from hf_simultaneous.loop import decode
@@ -39,7 +39,8 @@ def target(row: torch.Tensor) -> list[int]:
 @pytest.mark.parametrize("length_penalty", [1.0, 0.0, 2.0])
 @pytest.mark.parametrize("beams", [2, 5])
 @pytest.mark.parametrize("encoder", ["causal", "prefix"])
-def test_one_model_searches_as_transformers_does(encoder, beams, length_penalty):
+def test_one_model_searches_as_transformers_does(encoder, beams, length_penalty, monkeypatch):
+    monkeypatch.setattr(tail, "AHEAD", 14)  # random models are certain for a whole sentence
     rng = random.Random(beams)
     different = 0
     for k in (1, 3):
@@ -125,6 +126,29 @@ def exhaustive(generator, source, prefix, members, k, limit):
         mean = sum(forced(generator.models[key], source, done, k) for key in members) / len(members)
         open_ += [(score + float(p.log()), [*tokens, t]) for t, p in enumerate(mean)]
     return best[1]
+
+
+def test_what_cannot_win_is_given_up_and_the_same_is_found(monkeypatch):
+    """With the models in the package, whose sentences end."""
+    generator = AdaptiveWaitKGenerator.from_pretrained()
+    texts = ["Ich habe heute keine Zeit.", "Wir haben den Film gestern im Kino gesehen.", "Danke!"]
+    sources = [generator.tokenizer(text).input_ids for text in texts]
+    asked = []
+
+    def search(ahead: int) -> list[list[int]]:
+        rows: list[int] = []
+        monkeypatch.setattr(tail, "AHEAD", ahead)
+        look = tail.Search.look
+        with monkeypatch.context() as watched:
+            watched.setattr(
+                tail.Search, "look", lambda self, tops: rows.append(len(tops)) or look(self, tops)
+            )
+            found = generator.generate(sources, tail_beams=5, early_stop=False)
+        asked.append(sum(rows))
+        return found.tolist()
+
+    assert search(tail.AHEAD) == search(1000)
+    assert asked[0] < 0.7 * asked[1]
 
 
 def test_an_ensemble_averages_probabilities_in_its_search():
