@@ -1,8 +1,8 @@
 """The client: a text session whose models are elsewhere, which outlives the servers it talks to.
 
-`Client` has the methods of `TextSession`, `AsyncClient` the same ones for asynchronous code. Both
-keep the open sentence, reconnect with jittered backoff, and let the next server go on with it. Who
-was never connected is told at once that nobody answers."""
+`Client` has the methods of `TextSession` but for `astream`; `AsyncClient` the same ones for
+asynchronous code, without `poll`. Both keep the open sentence, reconnect with jittered backoff, and
+let the next server go on with it. Who was never connected is told at once that nobody answers."""
 
 import asyncio
 import codecs
