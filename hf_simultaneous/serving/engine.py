@@ -88,7 +88,8 @@ class Engine:
         self._tell(lambda: self._open(ticket))
 
     def feed(self, ticket: Ticket, message: Say | Flush) -> None:
-        self._tell(lambda: self._streams[ticket].feed(message) if ticket in self._streams else None)
+        arrived = time.monotonic()  # not when the engine comes to look at it
+        self._tell(lambda: self._feed(ticket, message, arrived))
 
     def close(self, ticket: Ticket) -> None:
         """No report comes after this was heard; closing twice is fine."""
@@ -202,6 +203,10 @@ class Engine:
             self._report(ticket, _failed(ProtocolError("bad_start", str(error))))
         else:
             self._report(ticket, Report(0, False))
+
+    def _feed(self, ticket: Ticket, message: Say | Flush, arrived: float) -> None:
+        if ticket in self._streams:
+            self._streams[ticket].feed(message, arrived)
 
     def _report(self, ticket: Ticket, report: Report) -> None:
         """To be handed over with the others of this step; what the last one left open, this one

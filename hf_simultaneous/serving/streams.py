@@ -106,7 +106,7 @@ class Stream:
         self._source = source_text(generator, self._splitting, clock=clock)
         self._text = TextEvents(generator, clock, pieces=start.pieces)
         self._stable = start.stable
-        self._messages: deque[Say | Flush] = deque()
+        self._messages: deque[tuple[Say | Flush, float]] = deque()
         self._left = ""  # of the message in work, not tokenised yet
         self._pieces: deque[Piece] = deque()
         self._parts: Iterator[Piece] = iter(())
@@ -126,9 +126,9 @@ class Stream:
         if start.replay is not None:
             self._replay(start.replay)
 
-    def feed(self, message: Say | Flush) -> None:
-        """One more message; it waits until those before it are done."""
-        self._messages.append(message)
+    def feed(self, message: Say | Flush, arrived: float | None = None) -> None:
+        """One more message, and when it came; it waits until those before it are done."""
+        self._messages.append((message, self._clock() if arrived is None else arrived))
 
     @property
     def has_work(self) -> bool:
@@ -137,9 +137,10 @@ class Stream:
 
     def fall_silent(self) -> None:
         """Nothing has come for long: end the sentence, if there is one."""
-        self.silent_at = None
         self._pieces.extend(self._source.poll())
         self._busy = bool(self._pieces)
+        if not self._source.owes:  # else it was too early by a rounding, and is tried again
+            self.silent_at = None
 
     def advance(self, loop: "Loop") -> None:
         """What was in the loop is done there: report it, and put the next part of a word there, if
@@ -149,7 +150,7 @@ class Stream:
         if self._part is None and self._busy:
             self._tell(done=not self._more_of_message())
         if not self._busy and self._messages:
-            self._take(self._messages.popleft())
+            self._take(*self._messages.popleft())
         self._part = self._part or self._next_part()
         if self._part is not None:
             self._begin(self._part, loop)
@@ -170,18 +171,26 @@ class Stream:
             loop.remove(self.sentence)
             self.sentence = None
 
-    def _take(self, message: Say | Flush) -> None:
+    def _take(self, message: Say | Flush, arrived: float) -> None:
         self._seq = message.seq
         self._busy = True
-        if self._splitting.silence is not None:
-            self.silent_at = self._clock() + self._splitting.silence
+        if self.silent_at is None or arrived < self.silent_at:
+            self._source.listen()  # it came in time, however late its turn is
         try:
             self._pieces.extend(self._pieces_of(message))
         except ValueError as error:
-            self._busy = False
             self.report(
                 Report(self._seq, True, error=ProtocolError("bad_message", str(error), self._seq))
             )
+            self._pieces.extend(self._source.poll())  # what a silence before it has ended
+            self._busy = bool(self._pieces)
+            self._listen()
+
+    def _listen(self) -> None:
+        """All is done, so silence begins now: the time that translating takes is none."""
+        self._source.listen()
+        silence = self._splitting.silence if self._source.owes else None
+        self.silent_at = None if silence is None else self._clock() + silence
 
     def _pieces_of(self, message: Say | Flush) -> list[Piece]:
         if isinstance(message, Flush):
@@ -196,6 +205,7 @@ class Stream:
         """Tokenise the next slice of a long message."""
         if not self._left:
             return False
+        self._source.listen()  # nobody was silent within a message
         self._pieces.extend(self._source.push_text(self._left[:SLICE]))
         self._left = self._left[SLICE:]
         return True
@@ -237,6 +247,8 @@ class Stream:
         if events or done:
             self.report(Report(self._seq, done, events, diverged=self._diverged))
             self._diverged = None
+        if done:
+            self._listen()
 
     # Going on with a sentence from elsewhere.
 
