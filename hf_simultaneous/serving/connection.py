@@ -186,17 +186,23 @@ class Connection:
         size = len(message.text) if isinstance(message, Say) else 0
         self._tally.wait(message.seq, words, size)
         self._hub.engine.feed(self._ticket, message)
-        self._look_for_room()
+        if self._limits.buffered:
+            self._refuse_excess()
+        else:
+            self._look_for_room()
 
     def _look_for_room(self) -> None:
-        """A full backlog stops reading, and the network pushes back; where it does not, the client
-        is told that it went too far."""
+        """A full backlog stops reading, and the network pushes back."""
         words, size = self._tally.waiting_words, self._tally.waiting_bytes
         if words < self._limits.max_backlog and size < self._limits.max_backlog_bytes:
             self._room.set()
-        elif not self._limits.buffered:
+        else:
             self._room.clear()
-        elif words > self._limits.max_backlog or size > self._limits.max_backlog_bytes:
+
+    def _refuse_excess(self) -> None:
+        """Where nothing pushes back, the client is told that it went too far."""
+        words, size = self._tally.waiting_words, self._tally.waiting_bytes
+        if words > self._limits.max_backlog or size > self._limits.max_backlog_bytes:
             raise ProtocolError("backlog", f"{words} words wait; wait for `done` before you go on")
 
     # What the engine reports.
@@ -251,7 +257,8 @@ class Connection:
     def _settle(self, seq: int) -> None:
         """A message is done: there is room for as many words again."""
         self._tally.settle(seq)
-        self._look_for_room()
+        if not self._limits.buffered:
+            self._look_for_room()
 
     def _say_goodbye(self) -> None:
         counts = {"words": self._tally.words, "sentences": self._tally.sentences}

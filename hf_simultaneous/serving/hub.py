@@ -6,7 +6,7 @@ Runs in the event loop's thread; knows connections by what it calls of them."""
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -181,7 +181,11 @@ class Hub:
         elif first:
             self.on_loaded()
         for ticket, report in reports:
-            ticket.report(report)
+            try:
+                ticket.report(report)
+            except Exception as error:  # it ends its own stream, and no other
+                with suppress(Exception):
+                    ticket.report(Report(report.seq, True, error=error))
 
     def _called(self, models: str, seconds: float, rows: int) -> None:
         self.telemetry.call_seconds.labels(models).observe(seconds)
