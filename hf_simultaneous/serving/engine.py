@@ -52,9 +52,15 @@ class Engine:
     """Open streams, feed them, close them, from any thread; reports come from the engine's own, all
     of a step in one call of `deliver`."""
 
-    def __init__(self, load: "Callable[[], AdaptiveWaitKGenerator]", deliver: Deliver):
+    def __init__(
+        self,
+        load: "Callable[[], AdaptiveWaitKGenerator]",
+        deliver: Deliver,
+        kept: int = KEPT_BYTES,
+    ):
         self._load = load
         self._deliver = deliver
+        self._kept = kept
         self._commands: deque[Callable[[], None]] = deque()
         self._wake = threading.Event()
         self._streams: dict[Ticket, Stream] = {}
@@ -182,7 +188,7 @@ class Engine:
         """Stores grow with the streams and do not shrink: where no sentence is open, begin with new
         ones."""
         self._weighed = self.heartbeat
-        if self._loop.lanes.nbytes > KEPT_BYTES and not self._owners:
+        if self._loop.lanes.nbytes > self._kept and not self._owners:
             self._loop = self._new_loop()
         self.nbytes = self._loop.lanes.nbytes
 

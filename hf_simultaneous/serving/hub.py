@@ -15,7 +15,7 @@ from ..sets import languages_of
 from ..text_session import operating_points
 from ..version import __version__
 from .access import Access
-from .engine import Engine, Ticket
+from .engine import KEPT_BYTES, Engine, Ticket
 from .limits import Limits
 from .streams import Report
 from .telemetry import Telemetry
@@ -53,7 +53,8 @@ class Hub:
         self.limits = limits
         self.access = access
         self.telemetry = telemetry or Telemetry()
-        self.engine = Engine(load, self._deliver)
+        # What is kept for the next sentence must not be what keeps everybody out.
+        self.engine = Engine(load, self._deliver, min(KEPT_BYTES, limits.max_memory))
         self.engine.on_call = self._called
         self.log_text = log_text
         self.draining = False

@@ -168,9 +168,8 @@ def test_a_session_ends_when_it_has_lasted_long_enough(generator):
         assert refusal(socket) == ("session_over", 1000)
 
 
-def test_memory_is_given_back_where_no_sentence_is_open(generator, monkeypatch):
-    monkeypatch.setattr(engines, "KEPT_BYTES", 0)
-    with running(lambda: generator) as (hub, client), stream(client, k=1) as socket:
+def test_memory_is_given_back_where_no_sentence_is_open(generator):
+    with running(lambda: generator, max_memory=1) as (hub, client), stream(client, k=1) as socket:
         ask(socket, type="text", seq=1, text=SENTENCES[1])
         assert hub.engine.nbytes > 0
         ask(socket, type="flush", seq=2)

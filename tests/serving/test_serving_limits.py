@@ -4,14 +4,17 @@ nobody else is harmed. The server runs in this process."""
 import asyncio
 
 import pytest
+from starlette.testclient import WebSocketDenialResponse
 
 from hf_simultaneous.serving.access import Access
 from hf_simultaneous.serving.connection import Connection
 from hf_simultaneous.serving.engine import Ticket
 from hf_simultaneous.serving.hub import Hub
 from hf_simultaneous.serving.limits import Limits
-from hf_simultaneous.serving.protocol import ProtocolError, Say, Start
+from hf_simultaneous.serving.protocol import SUBPROTOCOL, ProtocolError, Say, Start
 from hf_simultaneous.serving.streams import Report
+from tests.babble import SENTENCES
+from tests.serving.test_serving_hub import ask, refusal, running, stream, until
 
 
 def resting(**limits):
@@ -51,3 +54,29 @@ def test_a_stream_that_cannot_be_told_ends_and_the_others_are_told():
     asyncio.run(hand_out())
     assert heard == [Report(7, True)] * 2
     assert isinstance(failed[-1].error, ArithmeticError)
+
+
+def test_who_comes_while_memory_is_short_is_refused_until_it_is_given_back(generator):
+    """However little is allowed: one open sentence is above it, and none is not."""
+
+    def is_ready():
+        return client.get("/readyz").status_code == 200
+
+    def come():
+        return client.websocket_connect("/v1/stream", subprotocols=[SUBPROTOCOL])
+
+    with running(lambda: generator, max_memory=1) as (hub, client), come() as late:
+        for turn in range(3):
+            with stream(client, k=1) as first:
+                ask(first, type="text", seq=1, text=SENTENCES[turn])
+                until(lambda: not is_ready())
+                assert client.get("/readyz").text == "full"
+                with pytest.raises(WebSocketDenialResponse) as refused, come():
+                    pass
+                assert (refused.value.status_code, refused.value.json()["code"]) == (503, "busy")
+                assert client.post("/v1/translate", json={"text": "Haus"}).status_code == 503
+                if turn == 2:  # who came in before, and says start only now
+                    late.send_json({"type": "start"})
+                    assert refusal(late) == ("busy", 1013)
+                ask(first, type="flush", seq=2)
+                until(is_ready)
