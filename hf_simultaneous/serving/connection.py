@@ -170,11 +170,13 @@ class Connection:
                 f"a stream may send {self._limits.max_rate:g} words a second",
                 message.seq,
             )
+        if isinstance(message, Flush):
+            self._transcript = ""
         self._tally.heard(words if isinstance(message, Say) else 0)
         self._feed(message, words)
 
     def _count(self, message: Say) -> int:
-        """Of a transcript only what is new is work."""
+        """Of a transcript only what is new is work; after a flush it is a new one."""
         if message.kind != "transcript":
             return count_words(message.text)
         known, self._transcript = self._transcript, message.text

@@ -2,6 +2,7 @@
 nobody else is harmed. The server runs in this process."""
 
 import asyncio
+import itertools
 
 import pytest
 from starlette.testclient import WebSocketDenialResponse
@@ -11,7 +12,7 @@ from hf_simultaneous.serving.connection import Connection
 from hf_simultaneous.serving.engine import Ticket
 from hf_simultaneous.serving.hub import Hub
 from hf_simultaneous.serving.limits import Limits
-from hf_simultaneous.serving.protocol import SUBPROTOCOL, ProtocolError, Say, Start
+from hf_simultaneous.serving.protocol import SUBPROTOCOL, Flush, ProtocolError, Say, Start
 from hf_simultaneous.serving.streams import Report
 from tests.babble import SENTENCES
 from tests.serving.test_serving_hub import ask, refusal, running, stream, until
@@ -80,3 +81,18 @@ def test_who_comes_while_memory_is_short_is_refused_until_it_is_given_back(gener
                     assert refusal(late) == ("busy", 1013)
                 ask(first, type="flush", seq=2)
                 until(is_ready)
+
+
+def test_all_words_of_a_transcript_count_once_before_a_flush_and_after():
+    _, connection = resting()
+    seq = itertools.count(1)
+    for sentence in SENTENCES:
+        for end in range(1, len(sentence.split()) + 1):
+            connection._handle(Say("transcript", next(seq), " ".join(sentence.split()[:end])))
+        connection._handle(Flush(next(seq)))
+    assert connection._tally.words == sum(len(sentence.split()) for sentence in SENTENCES)
+    connection._handle(Say("transcript", next(seq), "Das Haus am Boot"))
+    connection._handle(Flush(next(seq)))
+    before = connection._tally.words
+    connection._handle(Say("transcript", next(seq), "Die Katze"))
+    assert connection._tally.words == before + 2
