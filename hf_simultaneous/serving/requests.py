@@ -3,16 +3,15 @@
 Knows one request; streams over sockets are in `connection.py`."""
 
 import asyncio
-import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from ..text_events import TextEvent
 from .engine import Ticket
-from .protocol import Flush, ProtocolError, Say, parse_start
+from .protocol import Flush, ProtocolError, Say, _object, parse_start
+from .telemetry import log, origin
 
 
 if TYPE_CHECKING:
@@ -20,58 +19,74 @@ if TYPE_CHECKING:
     from .streams import Report
 
 
+STATUS = {"too_large": 413, "no_start": 408, "session_over": 503}
+"""What HTTP says of an error; 400 of all others."""
+
+
 class _Whole:
     """Listens to a stream until its last message is done."""
 
     def __init__(self, last: int):
         self._last = last
-        self._events: list[TextEvent] = []
-        self.future: asyncio.Future[list[TextEvent]] = asyncio.get_running_loop().create_future()
+        self._sentences: list[str] = []
+        self.future: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
 
     def report(self, report: "Report") -> None:
-        self._events += report.events
+        self._sentences += [event.text for event in report.events if event.action == "END"]
         if self.future.done():
             return
         if report.error is not None:
             self.future.set_exception(report.error)
         elif report.done and report.seq == self._last:
-            self.future.set_result(self._events)
+            self.future.set_result(self._sentences)
 
 
 async def translate_text(hub: "Hub", request: Request) -> Response:
     """`{"text", "latency"}` (and the other options of a start) to `{"text", "sentences"}`."""
     try:
-        fields = await _fields(hub, request)
-        events = await _events(hub, fields)
+        fields = _fields(await _body(hub, request))
+        sentences = list(filter(None, await _sentences(hub, fields)))
     except ProtocolError as error:
         hub.telemetry.errors.labels(error.code).inc()
-        status = 413 if error.code == "too_large" else 400
+        status = STATUS.get(error.code, 400)
         return JSONResponse({"code": error.code, "message": str(error)}, status)
-    except Exception:
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody is there to read it
+    except Exception as error:
         hub.telemetry.errors.labels("internal").inc()
+        log("error", code="internal", **origin(error))
         return JSONResponse({"code": "internal", "message": "this request has failed"}, 500)
-    sentences = _sentences(events)
     return JSONResponse({"text": " ".join(sentences), "sentences": sentences})
 
 
-async def _fields(hub: "Hub", request: Request) -> Mapping[str, Any]:
+async def _body(hub: "Hub", request: Request) -> bytes:
+    """Whoever sends it holds a place: it must come as soon as a start must."""
     body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > hub.limits.request_bytes:
-            raise ProtocolError(
-                "too_large", f"a request has up to {hub.limits.request_bytes} bytes"
-            )
     try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError):
-        raise ProtocolError("bad_json", "this is not JSON") from None
-    if not isinstance(fields, dict) or not isinstance(fields.get("text"), str):
+        async with asyncio.timeout(hub.limits.start):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > hub.limits.request_bytes:
+                    raise ProtocolError(
+                        "too_large", f"a request has up to {hub.limits.request_bytes} bytes"
+                    )
+    except TimeoutError:
+        told = f"a request must come whole within {hub.limits.start:g} s; {len(body)} bytes came"
+        raise ProtocolError("no_start", told) from None
+    return body
+
+
+def _fields(body: bytes) -> Mapping[str, Any]:
+    try:
+        fields = _object(body.decode())
+    except UnicodeDecodeError:
+        raise ProtocolError("bad_json", "this is not JSON in UTF-8") from None
+    if not isinstance(fields.get("text"), str):
         raise ProtocolError("bad_message", 'send {"text": "..."}, and a latency if you like')
     return fields
 
 
-async def _events(hub: "Hub", fields: Mapping[str, Any]) -> list[TextEvent]:
+async def _sentences(hub: "Hub", fields: Mapping[str, Any]) -> list[str]:
     options = {name: value for name, value in fields.items() if name != "replay"}
     start = parse_start({**options, "silence": None})
     whole = _Whole(last=2)
@@ -80,16 +95,10 @@ async def _events(hub: "Hub", fields: Mapping[str, Any]) -> list[TextEvent]:
         hub.engine.open(ticket)
         hub.engine.feed(ticket, Say("text", 1, fields["text"]))
         hub.engine.feed(ticket, Flush(2))
-        return await whole.future
+        async with asyncio.timeout(hub.limits.max_session):
+            return await whole.future
+    except TimeoutError:
+        told = f"this text takes longer than {hub.limits.max_session:g} s; send less of it"
+        raise ProtocolError("session_over", told) from None
     finally:
         hub.engine.close(ticket)
-
-
-def _sentences(events: list[TextEvent]) -> list[str]:
-    sentences = [""]
-    for event in events:
-        if event.action == "WRITE":
-            sentences[-1] += str(event)
-        elif event.action == "END":
-            sentences.append("")
-    return [sentence for sentence in sentences if sentence]

@@ -5,6 +5,7 @@ Counts and times only; never the text, unless that is asked for."""
 import json
 import logging
 import time
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -96,6 +97,15 @@ def log_to_stderr(style: str) -> None:
     LOG.handlers = [handler]
     LOG.setLevel(logging.INFO)
     LOG.propagate = False
+
+
+def origin(error: BaseException) -> dict[str, Any]:
+    """What an error was and where it was raised. Not its message: that may hold what was said."""
+    *_, (frame, line) = [(None, 0), *traceback.walk_tb(error.__traceback__)]
+    return {
+        "kind": type(error).__name__,
+        **({"at": f"{frame.f_code.co_filename}:{line}"} if frame else {}),
+    }
 
 
 def log(event: str, level: int = logging.INFO, **facts: Any) -> None:
