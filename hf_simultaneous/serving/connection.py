@@ -31,6 +31,7 @@ from .protocol import (
     parse,
 )
 from .tally import Tally
+from .telemetry import origin
 
 
 if TYPE_CHECKING:
@@ -253,8 +254,8 @@ class Connection:
         self.leave_if_draining()
 
     def _fail_inside(self, error: Exception) -> None:
-        """Our own fault; the client is told that, and the log what it was."""
-        self.fail(ProtocolError("internal", "this stream has failed"), kind=type(error).__name__)
+        """Our own fault; the client is told that, and the log what it was and where."""
+        self.fail(ProtocolError("internal", "this stream has failed"), **origin(error))
 
     def _settle(self, seq: int) -> None:
         """A message is done: there is room for as many words again."""

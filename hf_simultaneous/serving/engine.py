@@ -117,7 +117,8 @@ class Engine:
                 self._round()
         except BaseException as error:
             self.failure = error
-            self._deliver([])
+            broken = _failed(RuntimeError("the engine has failed"))
+            self._deliver([(ticket, broken) for ticket in self._streams])
 
     def _round(self) -> None:
         self.heartbeat = time.monotonic()

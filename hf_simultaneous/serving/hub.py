@@ -4,6 +4,7 @@ are still open.
 Runs in the event loop's thread; knows connections by what it calls of them."""
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,8 +18,9 @@ from ..version import __version__
 from .access import Access
 from .engine import KEPT_BYTES, Engine, Ticket
 from .limits import Limits
+from .protocol import ProtocolError
 from .streams import Report
-from .telemetry import Telemetry
+from .telemetry import Telemetry, log, origin
 
 
 if TYPE_CHECKING:
@@ -35,6 +37,8 @@ class Guest(Protocol):
     def drain(self, seconds: float) -> None: ...
 
     def cut_off(self) -> None: ...
+
+    def fail(self, error: ProtocolError) -> None: ...
 
 
 class Hub:
@@ -58,6 +62,7 @@ class Hub:
         self.engine.on_call = self._called
         self.log_text = log_text
         self.draining = False
+        self._broken = False
         self.about: dict[str, Any] = {"model": name, "revision": __version__}
         self._guests: set[Guest] = set()
         self._places = 0
@@ -97,6 +102,8 @@ class Hub:
         """Why nobody more is let in, or `None`."""
         if self.draining:
             return "draining"
+        if self.engine.failure is not None:
+            return "broken"
         if self.engine.generator is None:
             return "loading"
         full = self._places >= self.limits.max_streams or self.memory_is_short
@@ -178,7 +185,7 @@ class Hub:
         first = not self._loaded.is_set()
         self._loaded.set()
         if self.engine.failure is not None:
-            self.on_failure()
+            self._break_down(self.engine.failure)
         elif first:
             self.on_loaded()
         for ticket, report in reports:
@@ -187,6 +194,15 @@ class Hub:
             except Exception as error:  # it ends its own stream, and no other
                 with suppress(Exception):
                     ticket.report(Report(report.seq, True, error=error))
+
+    def _break_down(self, failure: BaseException) -> None:
+        """Nobody who is in will hear of the engine again: they had better go elsewhere."""
+        if not self._broken:
+            self._broken = True
+            log("broken", logging.ERROR, **origin(failure))
+            for guest in list(self._guests):
+                guest.fail(ProtocolError("internal", "the engine of this server has failed"))
+            self.on_failure()
 
     def _called(self, models: str, seconds: float, rows: int) -> None:
         self.telemetry.call_seconds.labels(models).observe(seconds)

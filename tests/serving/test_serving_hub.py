@@ -117,6 +117,7 @@ def test_models_that_do_not_load_are_said_to_be_dead():
     with running(load, ready=False) as (hub, client):
         until(lambda: client.get("/healthz").status_code == 503)
         assert isinstance(hub.engine.failure, OSError)
+        assert (client.get("/readyz").status_code, client.get("/readyz").text) == (503, "broken")
 
 
 def test_an_engine_that_has_stopped_is_not_healthy(generator):
@@ -124,6 +125,43 @@ def test_an_engine_that_has_stopped_is_not_healthy(generator):
         assert client.get("/healthz").status_code == 200
         hub.engine.stop()
         assert client.get("/healthz").status_code == 503
+
+
+def test_an_engine_that_fails_lets_nobody_in_and_everybody_go(generator, caplog):
+    """Also where the process goes on, as a replica of Ray does until it is replaced."""
+    caplog.set_level("INFO")
+
+    def fail():
+        raise ArithmeticError("on purpose")
+
+    with (
+        running(lambda: generator) as (hub, client),
+        stream(client, k=1) as busy,
+        client.websocket_connect("/v1/stream", subprotocols=[SUBPROTOCOL]) as silent,
+    ):
+        ask(busy, type="word", seq=1, text="Haus")
+        failures = []
+        hub.on_failure = lambda: failures.append(hub.engine.failure)
+        hub.engine._tell(fail)
+        assert refusal(busy) == ("internal", 1011)
+        assert refusal(silent) == ("internal", 1011)
+        assert (client.get("/readyz").status_code, client.get("/readyz").text) == (503, "broken")
+        assert client.get("/healthz").status_code == 503
+        assert client.post("/v1/translate", json={"text": "Haus"}).status_code == 503
+        until(lambda: failures)
+    assert [type(failure) for failure in failures] == [ArithmeticError]
+    [facts] = [facts for facts in logged_facts(caplog) if facts.get("kind") == "ArithmeticError"]
+    assert facts["at"].startswith(f"{__file__}:")
+
+
+def test_a_request_does_not_outlive_its_engine(generator, monkeypatch):
+    def fail(given, loop):
+        raise SystemExit
+
+    monkeypatch.setattr(streams.Stream, "advance", fail)
+    with running(lambda: generator) as (_, client):
+        answer = client.post("/v1/translate", json={"text": "Haus"})
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal")
 
 
 def test_a_policy_that_fails_ends_its_own_stream(generator, monkeypatch, caplog):
@@ -147,7 +185,9 @@ def test_a_policy_that_fails_ends_its_own_stream(generator, monkeypatch, caplog)
         assert bad.receive()["code"] == 1011
         assert ask(good, type="word", seq=1, text="Haus")
         until(lambda: hub.engine.rows == 1)
-    assert "ArithmeticError" in [fact.get("kind") for fact in logged_facts(caplog)]
+    [facts] = [facts for facts in logged_facts(caplog) if facts.get("kind") == "ArithmeticError"]
+    assert facts["at"].startswith(f"{__file__}:")
+    assert "on purpose" not in str(facts), "an error's text may be the speaker's"
 
 
 def test_a_stream_that_never_starts_is_closed(generator):
