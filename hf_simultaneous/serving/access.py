@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from .protocol import BEARER
 
@@ -25,7 +25,7 @@ class Access:
 
     def __post_init__(self) -> None:
         for origin in self.origins:
-            parts = urlsplit(origin)
+            parts = _split(origin)
             if not (parts.scheme and parts.netloc) or parts.path or parts.query:
                 raise ValueError(
                     f"an origin is a scheme, a host and perhaps a port, https://example.org; got "
@@ -53,7 +53,16 @@ class Access:
         origin = headers.get("origin")
         if origin is None or origin in self.origins:
             return True
-        return urlsplit(origin).netloc == headers.get("host", "")
+        own = headers.get("host")
+        return bool(own) and _split(origin).netloc == own
+
+
+def _split(origin: str) -> SplitResult:
+    """What is no address has no part of one."""
+    try:
+        return urlsplit(origin)
+    except ValueError:  # http://[
+        return SplitResult("", "", "", "", "")
 
 
 def read_tokens(file: Path | None) -> tuple[str, ...]:
