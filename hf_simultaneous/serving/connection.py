@@ -136,6 +136,7 @@ class Connection:
         if isinstance(message, Say | Flush | Ping) and message.seen is not None:
             self._seen = max(self._seen, message.seen)
         if isinstance(message, Ping):
+            self._keep_pace(1)
             self._put({"type": "pong"})
         elif isinstance(message, Start):
             self._start(message)
@@ -165,16 +166,17 @@ class Connection:
                 "bad_seq", f"seq must rise; after {self._seq} came {message.seq}", message.seq
             )
         words = self._count(message) if isinstance(message, Say) else 1
-        if self._bucket.take(words) > 0:
-            raise ProtocolError(
-                "too_fast",
-                f"a stream may send {self._limits.max_rate:g} words a second",
-                message.seq,
-            )
+        self._keep_pace(words, message.seq)
         if isinstance(message, Flush):
             self._transcript = ""
         self._tally.heard(words if isinstance(message, Say) else 0)
         self._feed(message, words)
+
+    def _keep_pace(self, words: int, seq: int | None = None) -> None:
+        """A ping counts as a word: it is answered too."""
+        if self._bucket.take(words) > 0:
+            told = f"a stream may send {self._limits.max_rate:g} words or pings a second"
+            raise ProtocolError("too_fast", told, seq)
 
     def _count(self, message: Say) -> int:
         """Of a transcript only what is new is work; after a flush it is a new one."""

@@ -12,7 +12,7 @@ from hf_simultaneous.serving.connection import Connection
 from hf_simultaneous.serving.engine import Ticket
 from hf_simultaneous.serving.hub import Hub
 from hf_simultaneous.serving.limits import Limits
-from hf_simultaneous.serving.protocol import SUBPROTOCOL, Flush, ProtocolError, Say, Start
+from hf_simultaneous.serving.protocol import SUBPROTOCOL, Flush, Ping, ProtocolError, Say, Start
 from hf_simultaneous.serving.streams import Report
 from tests.babble import SENTENCES
 from tests.serving.test_serving_hub import ask, refusal, running, stream, until
@@ -96,3 +96,24 @@ def test_all_words_of_a_transcript_count_once_before_a_flush_and_after():
     before = connection._tally.words
     connection._handle(Say("transcript", next(seq), "Die Katze"))
     assert connection._tally.words == before + 2
+
+
+@pytest.mark.parametrize("message", [Ping(), Say("word", 1, "Haus")])
+def test_pings_and_words_share_a_rate(message):
+    _, connection = resting(max_backlog=4, max_rate=0.001)
+    for _ in range(3):
+        connection._handle(Ping())
+    connection._handle(message)
+    with pytest.raises(ProtocolError, match=r"a stream may send 0.001 words or pings a second"):
+        connection._handle(Ping())
+
+
+def test_a_flood_of_pings_is_stopped(generator):
+    with (
+        running(lambda: generator, max_backlog=4, max_rate=0.001) as (_, client),
+        stream(client) as socket,
+    ):
+        for _ in range(5):
+            socket.send_json({"type": "ping"})
+        assert [socket.receive_json()["type"] for _ in range(4)] == ["pong"] * 4
+        assert refusal(socket) == ("too_fast", 1008)
