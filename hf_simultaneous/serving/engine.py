@@ -98,7 +98,7 @@ class Engine:
         self._tell(lambda: self._feed(ticket, message, arrived))
 
     def close(self, ticket: Ticket) -> None:
-        """No report comes after this was heard; closing twice is fine."""
+        """Once the engine has heard this, it reports nothing more; closing twice is fine."""
         self._tell(lambda: self._close(ticket))
 
     def _tell(self, command: Callable[[], None]) -> None:
@@ -225,6 +225,11 @@ class Engine:
             waiting.append(report)
 
     def _close(self, ticket: Ticket) -> None:
+        self._drop(ticket)
+        self._reports.pop(ticket, None)
+
+    def _drop(self, ticket: Ticket) -> None:
+        """Give back what a stream holds; what is to be told of it is told."""
         stream = self._streams.pop(ticket, None)
         if stream is None:
             return
@@ -237,7 +242,7 @@ class Engine:
             act()
         except Exception as error:
             self._report(ticket, _failed(error))
-            self._close(ticket)
+            self._drop(ticket)
 
 
 class _Timed(Loop):

@@ -18,7 +18,7 @@ from hf_simultaneous.serving import streams
 from hf_simultaneous.serving.access import Access
 from hf_simultaneous.serving.hub import Hub
 from hf_simultaneous.serving.limits import Limits
-from hf_simultaneous.serving.protocol import SUBPROTOCOL
+from hf_simultaneous.serving.protocol import SUBPROTOCOL, Start
 from hf_simultaneous.serving.server import ServeRequest, _listen, application
 from tests.babble import SENTENCES
 from tests.serving.processes import PATIENCE
@@ -244,6 +244,20 @@ def test_a_client_that_leaves_has_not_been_lost(generator, caplog):
         until(lambda: any("outcome" in fact for fact in logged_facts(caplog)))
     outcomes = [fact["outcome"] for fact in logged_facts(caplog) if "outcome" in fact]
     assert outcomes == ["left"]
+
+
+def test_an_engine_says_nothing_of_a_stream_it_has_closed(generator):
+    heard = []
+    engine = engines.Engine(lambda: generator, heard.extend)
+    closed, kept = (engines.Ticket(Start(k=1), None) for _ in range(2))
+    for ticket in (closed, kept):
+        engine.open(ticket)
+    engine.close(closed)
+    engine.close(closed)
+    engine.begin()  # only now, so that it hears all of this in one step
+    until(lambda: heard)
+    engine.stop()
+    assert [ticket for ticket, _ in heard] == [kept]
 
 
 OPEN = streams.Report(1, False, ("She",))
