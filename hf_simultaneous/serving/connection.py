@@ -1,5 +1,6 @@
 """One socket: what a client says becomes messages for the engine, what the engine reports becomes
-messages for the client, and every bound is kept here.
+messages for the client, and every bound of a stream is kept here. (A whole text in one request has
+bounds of its own, in `requests.py`.)
 
 Runs in the event loop's thread. Knows the protocol and the limits; not models, nor how words are
 translated."""
@@ -125,7 +126,7 @@ class Connection:
             self.fail(error)
 
     def _check_size(self, raw: str | bytes) -> None:
-        size = len(raw) if isinstance(raw, bytes) else len(raw.encode(errors="surrogatepass"))
+        size = len(raw) if isinstance(raw, bytes) else _size(raw)
         self._tally.bytes_in += size
         if size > self._limits.message_bytes:
             raise ProtocolError(
@@ -188,7 +189,7 @@ class Connection:
     def _feed(self, message: Say | Flush, words: int) -> None:
         assert self._ticket is not None
         self._seq = message.seq
-        size = len(message.text) if isinstance(message, Say) else 0
+        size = _size(message.text) if isinstance(message, Say) else 0
         self._tally.wait(message.seq, words, size)
         self._hub.engine.feed(self._ticket, message)
         if self._limits.buffered:
@@ -280,10 +281,10 @@ class Connection:
     def leave_if_draining(self) -> None:
         """Between sentences there is nothing to wait for."""
         if self._hub.draining and not self._tally.open_sentence and self._tally.settled:
-            self._finish(CLOSE_CODES["draining"], "draining")
+            self.cut_off()
 
     def cut_off(self) -> None:
-        """The time to drain is over."""
+        """There is no more time, or nothing to wait for."""
         self._finish(CLOSE_CODES["draining"], "draining")
 
     def fail(self, error: ProtocolError, **facts: str) -> None:
@@ -348,7 +349,7 @@ class Connection:
             text, events = self._outbox.popleft()
             async with asyncio.timeout(self._limits.send):
                 await self._socket.send_text(text)
-            self._tally.bytes_out += len(text)
+            self._tally.bytes_out += _size(text)
             self._unsent -= events
 
     def _abandon(self, reason: str) -> None:
@@ -356,3 +357,8 @@ class Connection:
         abandon = self._socket.scope.get("state", {}).get("abandon")
         if abandon is not None:
             abandon(CLOSE_CODES[reason], reason)
+
+
+def _size(text: str) -> int:
+    """In bytes, as it is sent; half a surrogate pair, which JSON can name, is three."""
+    return len(text.encode(errors="surrogatepass"))

@@ -117,3 +117,25 @@ def test_a_flood_of_pings_is_stopped(generator):
             socket.send_json({"type": "ping"})
         assert [socket.receive_json()["type"] for _ in range(4)] == ["pong"] * 4
         assert refusal(socket) == ("too_fast", 1008)
+
+
+@pytest.mark.parametrize("text", ["Haus", "Häuser", "家", "😀", "\ud800"])
+def test_what_waits_is_counted_in_bytes(text):
+    _, connection = resting()
+    connection._handle(Say("text", 1, text))
+    assert connection._tally.waiting_bytes == len(text.encode(errors="surrogatepass"))
+
+
+def test_what_is_sent_is_counted_in_bytes():
+    sent = []
+
+    class Socket:
+        async def send_text(self, text):
+            sent.append(text)
+
+    _, connection = resting()
+    connection._socket = Socket()
+    connection._put({"type": "events", "events": [{"text": "Häuser 家"}]})
+    asyncio.run(connection._empty_outbox())
+    assert len(sent) == 2
+    assert connection._tally.bytes_out == len("".join(sent).encode())
