@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -113,11 +114,15 @@ def build(
     `target_language`, `replicas` and `max_replicas`, and the fields of `Limits`; tokens come from
     the environment."""
     given = dict(arguments)
-    threads = given.get("threads")
+    model, threads = given.get("model"), given.get("threads")
     names = ("model", "latency", "threads", "quantize", "source_language", "target_language")
     load = loader(**{name: given.pop(name) for name in names if name in given})
     counts = {name: given.pop(name) for name in ("replicas", "max_replicas") if name in given}
-    request = ServeRequest(limits=Limits(**given), access=Access(read_tokens(None)))
+    request = ServeRequest(
+        limits=Limits(**given),
+        access=Access(read_tokens(None)),
+        name=Path(model).name if model else "builtin",
+    )
     return deployment(load, request, RayRequest(**counts, cpus=threads or 1))
 
 

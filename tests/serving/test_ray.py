@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -67,6 +68,14 @@ def test_a_config_file_names_the_application():
     assert bound is not None
     with pytest.raises(TypeError, match="speed"):
         build({"speed": 3})
+
+
+def test_a_config_file_names_the_model(monkeypatch, babble):
+    from hf_simultaneous.serving import ray_app
+
+    monkeypatch.setattr(ray_app, "deployment", lambda load, request, wanted: request.name)
+    assert ray_app.build({"model": babble}) == Path(babble).name
+    assert ray_app.build({}) == "builtin"
 
 
 def test_words_go_to_the_replica_itself(cluster):
