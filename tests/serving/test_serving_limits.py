@@ -15,6 +15,7 @@ from hf_simultaneous.serving.limits import Limits
 from hf_simultaneous.serving.protocol import SUBPROTOCOL, Flush, Ping, ProtocolError, Say, Start
 from hf_simultaneous.serving.streams import Report
 from tests.babble import SENTENCES
+from tests.serving.processes import PATIENCE
 from tests.serving.test_serving_hub import ask, refusal, running, stream, until
 
 
@@ -124,6 +125,35 @@ def test_what_waits_is_counted_in_bytes(text):
     _, connection = resting()
     connection._handle(Say("text", 1, text))
     assert connection._tally.waiting_bytes == len(text.encode(errors="surrogatepass"))
+
+
+@pytest.mark.parametrize("closing", [False, True])
+def test_a_client_that_takes_nothing_is_closed_when_a_message_has_had_its_time(closing):
+    abandoned = []
+
+    class Stuck:
+        """Takes all messages but the last, the close, or none at all."""
+
+        scope = {"state": {"abandon": lambda *why: abandoned.append(why)}}
+
+        async def receive(self):
+            return await asyncio.get_running_loop().create_future()
+
+        async def send_text(self, text):
+            if not closing:
+                await asyncio.get_running_loop().create_future()
+
+        async def close(self, code, reason):
+            await asyncio.get_running_loop().create_future()
+
+    hub, connection = resting(send=0.05)
+    connection._socket = Stuck()
+    if closing:
+        connection.cut_off()
+    asyncio.run(asyncio.wait_for(connection.run(), PATIENCE))
+    assert abandoned == [(1008, "slow_reader")]
+    assert hub.telemetry.errors.labels("slow_reader")._value.get() == 1
+    assert Limits().send <= 15, "what the protocol promises"
 
 
 def test_what_is_sent_is_counted_in_bytes():
