@@ -1,0 +1,97 @@
+"""What a client remembers: nothing that was said is lost, changed, or too much for a server."""
+
+import pytest
+
+from hf_simultaneous.serving.journal import Journal, ServerError
+from hf_simultaneous.serving.protocol import Start
+
+
+def event(n, action, text="", **more):
+    return {"n": n, "sentence": 1, "action": action, "text": text, **more}
+
+
+def test_a_journal_says_again_what_was_not_read():
+    journal = Journal(Start(k=1))
+    assert journal.start() == {"type": "start", "k": 1}
+    journal.hear({"type": "started", "limits": {}})
+    first, second = journal.say("text", "Ich habe ein Bo"), journal.say("text", "ot ")
+    events = [event(1, "READ", "Ich"), event(2, "WRITE", "I", tokens=[7]), event(3, "READ", "habe")]
+    heard = journal.hear({"type": "events", "seq": 1, "done": True, "events": events})
+    assert [each.text for each in heard] == ["Ich", "I", "habe"]
+    assert (first[0]["seq"], second[0]["seq"], journal.settled) == (1, 2, False)
+    again = journal.start()
+    assert again["replay"] == {
+        "sentence": 1,
+        "n": 3,
+        "words": ("Ich", "habe"),
+        "tokens": (7,),
+        "written": None,
+    }
+    journal.hear({"type": "started", "limits": {}, "replayed": 2})
+    assert [(m["text"], m["seq"]) for m in journal.again()] == [(" ein Bo", 3), ("ot ", 4)]
+    journal.hear({"type": "events", "seq": 0, "done": True, "events": []})
+    journal.hear({"type": "events", "seq": 3, "done": True, "events": [event(4, "READ", "ein")]})
+    last = [event(5, "READ", "Boot"), event(6, "END")]
+    journal.hear({"type": "events", "seq": 4, "done": True, "events": last})
+    assert journal.settled
+    replay = journal.start()["replay"]
+    assert (replay["sentence"], replay["n"], replay["words"], replay["tokens"]) == (2, 6, (), ())
+    assert list(journal.again()) == []
+
+
+def test_a_journal_takes_only_what_is_final_of_a_transcript():
+    journal = Journal(Start())
+    assert journal.transcript("Ich ha") == "Ich "
+    assert journal.transcript("Ich habe ein") == "habe "
+    assert [message.get("text") for message in journal.say("flush")] == ["ein", None]
+    assert journal.transcript("Ich ") == "Ich "
+    with pytest.raises(ValueError, match="the source changed what it had sent"):
+        journal.transcript("Du")
+    journal = Journal(Start(stable=2))
+    heard = [journal.transcript(text) for text in ("Ich ha", "Ich habe ", "Ich hatte ein ")]
+    assert heard == ["", "Ich ", ""]
+    assert [message.get("text") for message in journal.say("flush")] == ["hatte ein ", None]
+
+
+def test_a_journal_keeps_the_spaces_that_end_words():
+    journal = Journal(Start())
+    journal.hear({"type": "started", "limits": {}})
+    for text in ("Das Haus", " ", "ist "):
+        journal.say("text", text)
+    journal.hear({"type": "events", "seq": 1, "done": True, "events": [event(1, "READ", "Das")]})
+    assert "".join(message["text"] for message in journal.again()) == " Haus ist "
+
+
+def test_a_journal_forces_the_pieces_that_were_seen():
+    journal = Journal(Start(pieces=True))
+    journal.hear({"type": "started", "limits": {}})
+    journal.say("word", "Fahrrad")
+    events = [
+        event(1, "READ", "Fahrrad"),
+        event(2, "PIECE", "a", tokens=[3]),
+        event(3, "PIECE", "bicyc", tokens=[7]),
+        event(4, "WRITE", "a", tokens=[3]),
+    ]
+    journal.hear({"type": "events", "seq": 1, "done": True, "events": events})
+    replay = journal.start()["replay"]
+    assert (replay["tokens"], replay["written"]) == ((3, 7), 1)
+
+
+def test_a_journal_says_what_it_has_seen_and_waits_while_much_is_undone():
+    journal = Journal(Start(reads=False))
+    journal.hear({"type": "started", "limits": {"backlog": 20}})
+    messages = [*journal.say("text", "Ich " * 8), *journal.say("text", "Du " * 8)]
+    assert journal.has_room(messages[0])
+    assert journal.stamped(messages[0])["seen"] == 0
+    assert not journal.has_room(messages[1])
+    assert journal.nod() is None
+    many = [event(n, "READ", "Ich") for n in range(1, 203)]
+    assert journal.hear({"type": "events", "seq": 1, "done": True, "events": many}) == []
+    assert journal.has_room(messages[1])
+    assert journal.nod() == {"type": "ping", "seen": 202}
+    assert journal.nod() is None
+
+
+def test_a_refusal_is_raised():
+    with pytest.raises(ServerError, match="bad_start: no"):
+        Journal(Start()).hear({"type": "error", "code": "bad_start", "message": "no"})
