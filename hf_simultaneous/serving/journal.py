@@ -105,10 +105,7 @@ class Journal:
             return [*self.say("text", self._transcript.settle()), *self.say("flush")]
         if kind == "flush":
             self._transcript = Transcript()
-        parts = [text[at : at + CHUNK] for at in range(0, len(text), CHUNK)] or [""]
-        if len(parts) > 1:  # a word that long is a text with a space at its end
-            kind, parts = "text", [*parts, " "]
-        said = [_Said(kind, part, next(self._seqs)) for part in parts]
+        said = [replace(part, seq=next(self._seqs)) for part in _cut(kind, text)]
         self._said.extend(said)
         return [self._message(each) for each in said]
 
@@ -212,6 +209,13 @@ class Journal:
     def _is_read(self, said: _Said) -> bool:
         """A text may end in half a word, which the server holds back until the rest comes."""
         return said.kind == "flush" or not visible(said.text)
+
+
+def _cut(kind: str, text: str) -> list[_Said]:
+    """What is said, in messages that are not too long."""
+    if kind == "word" and len(text) > CHUNK:  # what makes a word of a text is the spaces around it
+        kind, text = "text", f" {text} "
+    return [_Said(kind, text[at : at + CHUNK]) for at in range(0, max(1, len(text)), CHUNK)]
 
 
 def _words(message: Mapping[str, Any]) -> int:

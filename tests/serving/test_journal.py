@@ -1,9 +1,15 @@
 """What a client remembers: nothing that was said is lost, changed, or too much for a server."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from hf_simultaneous.serving.journal import Journal, ServerError
+from hf_simultaneous.serving.journal import CHUNK, Journal, ServerError
 from hf_simultaneous.serving.protocol import Start
+
+
+calm = settings(deadline=None)  # on a busy machine a slow example is no failure
+LENGTHS = st.integers(1, 3 * CHUNK)
 
 
 def event(n, action, text="", **more):
@@ -95,3 +101,18 @@ def test_a_journal_says_what_it_has_seen_and_waits_while_much_is_undone():
 def test_a_refusal_is_raised():
     with pytest.raises(ServerError, match="bad_start: no"):
         Journal(Start()).hear({"type": "error", "code": "bad_start", "message": "no"})
+
+
+def sent(messages):
+    """The text that a server makes of messages."""
+    return "".join(f" {m['text']} " if m["type"] == "word" else m["text"] for m in messages)
+
+
+@calm
+@given(said=st.lists(st.tuples(st.sampled_from(["text", "word"]), LENGTHS), max_size=4))
+def test_a_long_text_is_cut_and_not_changed(said):
+    journal = Journal(Start())
+    texts = [(kind, "x" * length) for kind, length in said]
+    messages = [message for kind, text in texts for message in journal.say(kind, text)]
+    assert sent(messages) == "".join(f" {t} " if kind == "word" else t for kind, t in texts)
+    assert all(len(message["text"]) <= CHUNK for message in messages)
