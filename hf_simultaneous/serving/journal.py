@@ -152,7 +152,7 @@ class Journal:
             # A little below the server's own count, which runs on another clock.
             self._bucket = Bucket(limits.get("rate", 50) * 0.9, limits.get("backlog", 512) * 0.5)
             self._backlog = limits.get("backlog", 512) // 2
-            self._replaying = bool(message.get("replayed") is not None)
+            self._replaying = message.get("replayed") is not None
             self.started = True
         elif kind == "error":
             self._refused(message)
