@@ -15,8 +15,9 @@ from .limits import Bucket, count_words
 from .protocol import Replay, Start, start_message, text_event, visible
 
 
-CHUNK = 2000
-"""Characters of a long text that go into one message."""
+CHUNK = 200
+"""Characters of a long text that go into one message. Each may be a word, as in Chinese, and a
+server takes a bounded number of words at once; less goes where it takes fewer."""
 
 
 UNTOLD = 200
@@ -91,11 +92,10 @@ class Journal:
 
     def again(self) -> Iterator[dict[str, Any]]:
         """After `started`: everything that was said and not read, once more."""
-        self._said = deque(said for said in self._said if said.text or said.kind == "flush")
-        for said in self._said:
-            said.done = False
-            said.seq = next(self._seqs)
-            yield self._message(said)
+        unread = [said for said in self._said if said.text or said.kind == "flush"]
+        self._said.clear()
+        for said in unread:  # cut anew: this server may take less at once
+            yield from self._keep(said.kind, said.text)
 
     def say(self, kind: str, text: str = "") -> list[dict[str, Any]]:
         """A word, a text, or a flush, as messages that are not too long."""
@@ -105,9 +105,24 @@ class Journal:
             return [*self.say("text", self._transcript.settle()), *self.say("flush")]
         if kind == "flush":
             self._transcript = Transcript()
-        said = [replace(part, seq=next(self._seqs)) for part in _cut(kind, text)]
+        return self._keep(kind, text)
+
+    def _keep(self, kind: str, text: str) -> list[dict[str, Any]]:
+        """Remember what is said, in messages that are not too long."""
+        parts = self._parts(text)
+        if kind == "word" and len(parts) > 1:  # the spaces around a text make a word of it
+            kind, parts = "text", self._parts(f" {text} ")
+        said = [_Said(kind, part, next(self._seqs)) for part in parts]
         self._said.extend(said)
         return [self._message(each) for each in said]
+
+    def _parts(self, text: str) -> list[str]:
+        most = max(1, self._backlog)
+        return [
+            part
+            for chunk in _cut(text, CHUNK)
+            for part in (_cut(chunk, most) if count_words(chunk) > most else [chunk])
+        ]
 
     def transcript(self, text: str, stable: int | None = None) -> str:
         """What is new and final in a recogniser's whole text so far."""
@@ -211,11 +226,8 @@ class Journal:
         return said.kind == "flush" or not visible(said.text)
 
 
-def _cut(kind: str, text: str) -> list[_Said]:
-    """What is said, in messages that are not too long."""
-    if kind == "word" and len(text) > CHUNK:  # what makes a word of a text is the spaces around it
-        kind, text = "text", f" {text} "
-    return [_Said(kind, text[at : at + CHUNK]) for at in range(0, max(1, len(text)), CHUNK)]
+def _cut(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(0, max(1, len(text)), size)]
 
 
 def _words(message: Mapping[str, Any]) -> int:

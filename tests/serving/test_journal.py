@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hf_simultaneous.serving.journal import CHUNK, Journal, ServerError
+from hf_simultaneous.serving.limits import Bucket, count_words
 from hf_simultaneous.serving.protocol import Start
 
 
@@ -116,3 +117,25 @@ def test_a_long_text_is_cut_and_not_changed(said):
     messages = [message for kind, text in texts for message in journal.say(kind, text)]
     assert sent(messages) == "".join(f" {t} " if kind == "word" else t for kind, t in texts)
     assert all(len(message["text"]) <= CHUNK for message in messages)
+
+
+@calm
+@given(
+    texts=st.lists(st.text("我有 书a", min_size=1, max_size=3000), min_size=1, max_size=3),
+    backlog=st.integers(1, 600),
+    rate=st.integers(1, 100),
+)
+def test_a_journal_never_says_more_at_once_than_a_server_takes(texts, backlog, rate):
+    """Nor if it was said before the server had told how much that is."""
+    journal = Journal(Start())
+    for text in texts:
+        journal.say("text", text)
+    journal.hear({"type": "started", "limits": {"backlog": backlog, "rate": rate}})
+    now = [0.0]
+    journal._bucket._clock, journal._bucket._then = lambda: now[0], 0.0
+    server = Bucket(rate, backlog, clock=lambda: now[0])
+    messages = list(journal.again())
+    assert sent(messages) == "".join(texts)
+    for message in messages:
+        now[0] += journal.pause(message)
+        assert server.take(count_words(message["text"])) == 0
