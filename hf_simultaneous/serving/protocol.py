@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ..text_events import TextEvent
-from ..words import normal
+from ..words import SURROGATES, normal
 
 
 SUBPROTOCOL = "hf-simultaneous.v1"
@@ -283,8 +283,9 @@ def _shown(value: Any) -> str:
 
 
 def encode(message: Mapping[str, Any]) -> str:
-    """A message as it is sent."""
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    """A message as it is sent; half a surrogate, which UTF-8 has no bytes for, is U+FFFD."""
+    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    return SURROGATES.sub("\ufffd", text)
 
 
 def start_message(start: Start) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from hf_simultaneous.serving.protocol import (
     Replay,
     Say,
     Start,
+    encode,
     parse,
     start_message,
 )
@@ -115,6 +116,13 @@ def test_what_is_wrong_gets_its_code(code, raw):
 def test_a_start_survives_the_way():
     start = Start(k=3, replay=Replay(n=2, words=("Ich",), tokens=(4, 5)))
     assert parse(json.dumps(start_message(start))) == start
+
+
+@pytest.mark.parametrize("halves", ["\ud83d", "\ud83d\ude00"])
+def test_every_message_can_be_sent(halves):
+    """Halves are not joined: to a session each is a character of its own."""
+    text = encode({"type": "word", "seq": 1, "text": halves})
+    assert parse(text.encode().decode()) == Say("word", 1, "\ufffd" * len(halves))
 
 
 def test_a_bucket_lets_a_burst_through_and_then_a_rate():

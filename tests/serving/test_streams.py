@@ -132,6 +132,19 @@ def test_the_client_is_a_text_session(server, generator):
         assert "läuft" in [event.text for event in client.flush() if event.action == "READ"]
 
 
+def test_half_a_surrogate_is_read_as_a_session_reads_it(server, generator):
+    words = ["Das", "\ud83d", "Ha\udc00us"]
+
+    async def heard():
+        return [event async for event in AsyncClient(server.url, patience=1.0).stream(words)]
+
+    expected = alone(generator, words)
+    assert alike(Client(server.url, patience=1.0).stream(words)) == expected
+    assert alike(asyncio.run(heard())) == expected
+    with pytest.raises(ServerError, match="bad_start: this set has no latency"):
+        list(Client(server.url, patience=1.0, latency="\ud83d").push_word("Haus"))
+
+
 def test_asynchronous_clients_side_by_side(server, generator):
     async def one():
         return [event async for event in AsyncClient(server.url, k=1).stream(TEXT.split())]
