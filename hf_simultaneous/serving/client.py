@@ -59,6 +59,7 @@ class _Settings:
         self._refusals: dict[str, OSError] = {}
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._unsaid: deque[dict[str, Any]] = deque()
+        self._untold: deque[TextEvent] = deque()
         self._journal = Journal(Start(**options))
 
     def _next_url(self) -> str:
@@ -127,6 +128,11 @@ class _Settings:
         """Bytes are UTF-8; a character that is cut in two waits for its other half."""
         return fragment if isinstance(fragment, str) else self._decoder.decode(fragment)
 
+    def _told(self) -> Iterator[TextEvent]:
+        """What was heard, by whichever iterator, and not told yet."""
+        while self._untold:
+            yield self._untold.popleft()
+
     def _note(self, kind: str, text: str = "") -> None:
         """What is to be said next, whenever the iterator that says it is read."""
         self._unsaid.extend(self._journal.say(kind, text))
@@ -164,18 +170,21 @@ class Client(_Settings):
 
     def poll(self) -> Iterator[TextEvent]:
         """What the server has said by itself, because nothing was said for long."""
+        yield from self._exchange()
         with suppress(TimeoutError, *BROKEN):
             while self._socket is not None:
-                yield from self._hear(self._socket, timeout=0)
+                self._hear(timeout=0)
+                yield from self._told()
 
     def stream(
         self, source: str | Iterable[str], *, fragments: bool = False
     ) -> Iterator[TextEvent]:
         """Translate words as they arrive from an iterator; with `fragments`, text cut anywhere."""
-        text = isinstance(source, str) or fragments
+        push = self.push_text if isinstance(source, str) or fragments else self.push_word
+        items = [source] if isinstance(source, str) else source
         with self:
-            for item in [source] if isinstance(source, str) else source:
-                yield from self.push_text(item) if text else self.push_word(item)
+            for item in items:
+                yield from push(item)
             yield from self.flush()
 
     def close(self) -> None:
@@ -186,22 +195,27 @@ class Client(_Settings):
 
     def _exchange(self) -> Iterator[TextEvent]:
         """Send, and tell what comes back until all of it is done, over as many servers as it
-        takes."""
+        takes. What an iterator before this one left untold comes first."""
         waits = self._waits()
+        yield from self._told()
         while self._unsaid or not self._journal.settled:
             try:
-                if self._socket is None:
-                    self._connect()
-                while self._unsaid and self._journal.has_room(self._unsaid[0]):
-                    self._say(self._unsaid.popleft())
-                if not self._journal.settled:
-                    yield from self._hear(self._live)
-                continue
+                self._go_on()
             except BROKEN as error:
                 self._check_reached(error)
                 self._failed(error)
-            self._drop()
-            time.sleep(next(waits))
+                self._drop()
+                time.sleep(next(waits))
+            yield from self._told()
+
+    def _go_on(self) -> None:
+        """Say what there is room for, and hear one message."""
+        if self._socket is None:
+            self._connect()
+        while self._unsaid and self._journal.has_room(self._unsaid[0]):
+            self._say(self._unsaid.popleft())
+        if not self._journal.settled:
+            self._hear()
 
     def _connect(self) -> None:
         self._socket = connect(self._next_url(), **self._how).__enter__()
@@ -222,12 +236,11 @@ class Client(_Settings):
         time.sleep(self._journal.pause(message))
         self._live.send(encode(self._journal.stamped(message)))
 
-    def _hear(self, socket: ClientConnection, timeout: float | None = 60.0) -> Iterator[TextEvent]:
-        events = self._journal.hear(json.loads(socket.recv(timeout=timeout)))
+    def _hear(self, timeout: float = 60.0) -> None:
+        self._untold += self._journal.hear(json.loads(self._live.recv(timeout=timeout)))
         if (nod := self._journal.nod()) is not None:
             with suppress(*BROKEN):  # the next recv says so too
-                socket.send(encode(nod))
-        yield from events
+                self._live.send(encode(nod))
 
     def _drop(self) -> None:
         socket, self._socket = self._socket, None
@@ -269,10 +282,11 @@ class AsyncClient(_Settings):
         """Translate words as they arrive from an iterator, asynchronous or not."""
         from ..sessions import as_async
 
-        text = isinstance(source, str) or fragments
+        push = self.push_text if isinstance(source, str) or fragments else self.push_word
+        items = as_async([source] if isinstance(source, str) else source)
         async with self:
-            async for item in as_async([source] if isinstance(source, str) else source):
-                async for event in self.push_text(item) if text else self.push_word(item):
+            async for item in items:
+                async for event in push(item):
                     yield event
             async for event in self.flush():
                 yield event
@@ -284,21 +298,26 @@ class AsyncClient(_Settings):
 
     async def _exchange(self) -> AsyncIterator[TextEvent]:
         waits = self._waits()
+        for event in self._told():
+            yield event
         while self._unsaid or not self._journal.settled:
             try:
-                if self._socket is None:
-                    await self._connect()
-                while self._unsaid and self._journal.has_room(self._unsaid[0]):
-                    await self._say(self._unsaid.popleft())
-                if not self._journal.settled:
-                    for event in await self._hear():
-                        yield event
-                continue
+                await self._go_on()
             except BROKEN as error:
                 self._check_reached(error)
                 self._failed(error)
-            await self._drop()
-            await asyncio.sleep(next(waits))
+                await self._drop()
+                await asyncio.sleep(next(waits))
+            for event in self._told():
+                yield event
+
+    async def _go_on(self) -> None:
+        if self._socket is None:
+            await self._connect()
+        while self._unsaid and self._journal.has_room(self._unsaid[0]):
+            await self._say(self._unsaid.popleft())
+        if not self._journal.settled:
+            await self._hear()
 
     async def _connect(self) -> None:
         self._socket = await async_connect(self._next_url(), **self._how)
@@ -315,12 +334,11 @@ class AsyncClient(_Settings):
             raise ConnectionError("not connected")
         await self._socket.send(encode(self._journal.stamped(message)))
 
-    async def _hear(self) -> list[TextEvent]:
-        events = self._journal.hear(json.loads(await self._recv(60.0)))
+    async def _hear(self, timeout: float = 60.0) -> None:
+        self._untold += self._journal.hear(json.loads(await self._recv(timeout)))
         if self._socket is not None and (nod := self._journal.nod()) is not None:
             with suppress(*BROKEN):
                 await self._socket.send(encode(nod))
-        return events
 
     async def _recv(self, timeout: float) -> str | bytes:
         if self._socket is None:

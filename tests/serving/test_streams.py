@@ -4,6 +4,7 @@ import asyncio
 import dataclasses
 import json
 import time
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,38 @@ def test_the_client_is_a_text_session(server, generator):
         assert [event.text for event in undone] == []
         client.push_text(b"\xa4uft ")
         assert "läuft" in [event.text for event in client.flush() if event.action == "READ"]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_what_one_iterator_of_a_client_leaves_the_next_tells_first(server, generator, count):
+    """As in a session: it does not matter how much of each is read."""
+    expected = alone(generator, TEXT.split(), k=1)
+    client, other, heard = Client(server.url, k=1), AsyncClient(server.url, k=1), []
+    for word in TEXT.split():
+        heard += some(client.push_word(word), count) + some(client.poll(), count)
+    assert alike([*heard, *client.flush()]) == expected
+    client.close()
+
+    async def read():
+        heard = []
+        for word in TEXT.split():
+            heard += await asome(other.push_word(word), count)
+        async with other:
+            return heard + [event async for event in other.flush()]
+
+    assert alike(asyncio.run(read())) == expected
+
+
+def some(events, count):
+    taken = list(islice(events, count))
+    events.close()
+    return taken
+
+
+async def asome(events, count):
+    taken = [event for _ in range(count) if (event := await anext(events, None)) is not None]
+    await events.aclose()
+    return taken
 
 
 def test_half_a_surrogate_is_read_as_a_session_reads_it(server, generator):
