@@ -1,7 +1,7 @@
 """The client: a text session whose models are elsewhere, which outlives the servers it talks to.
 
 `Client` has the methods of `TextSession` but for `astream`; `AsyncClient` the same ones for
-asynchronous code, without `poll`. Both keep the open sentence, reconnect with jittered backoff, and
+asynchronous code. Both keep the open sentence, reconnect with jittered backoff, and
 let the next server go on with it. Who was never connected is told at once that nobody answers."""
 
 import asyncio
@@ -20,6 +20,7 @@ from websockets.asyncio.client import connect as async_connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
+from ..pauses import awith_pauses, with_pauses
 from ..text_events import TextEvent
 from .access import TOKEN_VARIABLE
 from .journal import Journal, ServerError
@@ -60,7 +61,9 @@ class _Settings:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._unsaid: deque[dict[str, Any]] = deque()
         self._untold: deque[TextEvent] = deque()
-        self._journal = Journal(Start(**options))
+        start = Start(**options)
+        self._tick = None if start.silence is None else start.silence / 4
+        self._journal = Journal(start)
 
     def _next_url(self) -> str:
         """Another server each time, where there are several."""
@@ -179,12 +182,13 @@ class Client(_Settings):
     def stream(
         self, source: str | Iterable[str], *, fragments: bool = False
     ) -> Iterator[TextEvent]:
-        """Translate words as they arrive from an iterator; with `fragments`, text cut anywhere."""
+        """Translate words as they arrive from an iterator; with `fragments`, text cut anywhere.
+        Where silence ends a sentence, the iterator is read in a thread."""
         push = self.push_text if isinstance(source, str) or fragments else self.push_word
         items = [source] if isinstance(source, str) else source
         with self:
-            for item in items:
-                yield from push(item)
+            for item in items if self._tick is None else with_pauses(items, self._tick):
+                yield from self.poll() if item is None else push(item)
             yield from self.flush()
 
     def close(self) -> None:
@@ -276,6 +280,15 @@ class AsyncClient(_Settings):
         self._note("flush")
         return self._exchange()
 
+    async def poll(self) -> AsyncIterator[TextEvent]:
+        async for event in self._exchange():
+            yield event
+        with suppress(TimeoutError, *BROKEN):
+            while self._socket is not None:
+                await self._hear(timeout=0)
+                for event in self._told():
+                    yield event
+
     async def stream(
         self, source: str | Iterable[str] | AsyncIterable[str], *, fragments: bool = False
     ) -> AsyncIterator[TextEvent]:
@@ -285,8 +298,8 @@ class AsyncClient(_Settings):
         push = self.push_text if isinstance(source, str) or fragments else self.push_word
         items = as_async([source] if isinstance(source, str) else source)
         async with self:
-            async for item in items:
-                async for event in push(item):
+            async for item in items if self._tick is None else awith_pauses(items, self._tick):
+                async for event in self.poll() if item is None else push(item):
                     yield event
             async for event in self.flush():
                 yield event

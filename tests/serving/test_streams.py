@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import threading
 import time
 from itertools import islice
 from pathlib import Path
@@ -147,6 +148,7 @@ def test_what_one_iterator_of_a_client_leaves_the_next_tells_first(server, gener
         heard = []
         for word in TEXT.split():
             heard += await asome(other.push_word(word), count)
+            heard += await asome(other.poll(), count)
         async with other:
             return heard + [event async for event in other.flush()]
 
@@ -163,6 +165,29 @@ async def asome(events, count):
     taken = [event for _ in range(count) if (event := await anext(events, None)) is not None]
     await events.aclose()
     return taken
+
+
+def test_silence_is_heard_while_nothing_arrives(server):
+    """The source waits until the sentence that it began is over."""
+    ended, also_ended = threading.Event(), asyncio.Event()
+
+    def words():
+        yield "Haus"
+        assert ended.wait(20)
+
+    async def more_words():
+        yield "Haus"
+        await asyncio.wait_for(also_ended.wait(), 20)
+
+    async def read():
+        async for event in AsyncClient(server.url, k=1, silence=0.2).stream(more_words()):
+            if event.action == "END":
+                also_ended.set()
+
+    for event in Client(server.url, k=1, silence=0.2).stream(words()):
+        if event.action == "END":
+            ended.set()
+    asyncio.run(read())
 
 
 def test_half_a_surrogate_is_read_as_a_session_reads_it(server, generator):
