@@ -57,6 +57,8 @@ class _Settings:
         self._failures = 0
         self._turn = 0
         self._stood = False
+        self._reached: tuple[float, int] | None = None
+        self._pauses = self._waits()
         self._refusals: dict[str, OSError] = {}
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._unsaid: deque[dict[str, Any]] = deque()
@@ -87,6 +89,7 @@ class _Settings:
         if self._failures >= 2:
             self._tell(f"{self._server} answers again")
         self._failures = 0
+        self._reached = (time.monotonic(), self._journal.seen)
 
     def _check_reached(self, error: Exception) -> None:
         """Raise what will not change by asking again: a refusal at the door; and, once every server
@@ -112,6 +115,17 @@ class _Settings:
             "open_timeout": 10,
             "close_timeout": 1,
         }
+
+    def _pause(self) -> float:
+        """Seconds until the next attempt. Patience begins anew after a server that told something
+        new, or stood for long; one that lets us in and fails at the same word each time must not be
+        asked for ever."""
+        if self._reached is not None:
+            at, seen = self._reached
+            self._reached = None
+            if self._journal.seen > seen or time.monotonic() - at >= self._patience:
+                self._pauses = self._waits()
+        return next(self._pauses)
 
     def _waits(self) -> Iterator[float]:
         """Pauses between attempts: longer each time, never the same for all, until patience is
@@ -200,7 +214,7 @@ class Client(_Settings):
     def _exchange(self) -> Iterator[TextEvent]:
         """Send, and tell what comes back until all of it is done, over as many servers as it
         takes. What an iterator before this one left untold comes first."""
-        waits = self._waits()
+        self._pauses = self._waits()
         yield from self._told()
         while self._unsaid or not self._journal.settled:
             try:
@@ -209,7 +223,7 @@ class Client(_Settings):
                 self._check_reached(error)
                 self._failed(error)
                 self._drop()
-                time.sleep(next(waits))
+                time.sleep(self._pause())
             yield from self._told()
 
     def _go_on(self) -> None:
@@ -310,7 +324,7 @@ class AsyncClient(_Settings):
             await socket.close()
 
     async def _exchange(self) -> AsyncIterator[TextEvent]:
-        waits = self._waits()
+        self._pauses = self._waits()
         for event in self._told():
             yield event
         while self._unsaid or not self._journal.settled:
@@ -320,7 +334,7 @@ class AsyncClient(_Settings):
                 self._check_reached(error)
                 self._failed(error)
                 await self._drop()
-                await asyncio.sleep(next(waits))
+                await asyncio.sleep(self._pause())
             for event in self._told():
                 yield event
 

@@ -159,6 +159,11 @@ class Journal:
         """Is everything that was said done?"""
         return not self._replaying and all(said.done for said in self._said)
 
+    @property
+    def seen(self) -> int:
+        """The number of the last event."""
+        return self._n
+
     def hear(self, message: Mapping[str, Any]) -> list[TextEvent]:
         """A server's message: the events in it, or what it refuses."""
         kind = message.get("type")
