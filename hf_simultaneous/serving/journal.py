@@ -4,6 +4,7 @@ the sentence that is open.
 Pure: messages in, messages out. Knows no sockets."""
 
 import itertools
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,6 +12,7 @@ from typing import Any
 
 from ..text import Transcript
 from ..text_events import TextEvent
+from ..words import UNSPACED, UNSPACED_CLASS, normal
 from .limits import Bucket, count_words
 from .protocol import Replay, Start, start_message, text_event, visible
 
@@ -47,7 +49,8 @@ class _Sentence:
     """What was seen of the sentence that is open."""
 
     number: int = 1
-    words: list[str] = field(default_factory=list)
+    source: str = ""
+    """What was read of it, with the spaces that stood there."""
     tokens: list[int] = field(default_factory=list)
     growing: list[int] = field(default_factory=list)
     """Tokens that were shown as pieces of a word which is not finished."""
@@ -84,7 +87,8 @@ class Journal:
         replay = Replay(
             sentence=sentence.number,
             n=self._n,
-            words=tuple(sentence.words),
+            words=_joinable(sentence.source),
+            open=normal(sentence.source)[-1:] not in ("", " "),
             tokens=(*sentence.tokens, *sentence.growing),
             written=len(sentence.tokens) if sentence.growing else None,
         )
@@ -105,14 +109,13 @@ class Journal:
             return [*self.say("text", self._transcript.settle()), *self.say("flush")]
         if kind == "flush":
             self._transcript = Transcript()
+        if kind == "word":  # part of which may be read when a connection breaks
+            kind, text = "text", f" {text} "
         return self._keep(kind, text)
 
     def _keep(self, kind: str, text: str) -> list[dict[str, Any]]:
         """Remember what is said, in messages that are not too long."""
-        parts = self._parts(text)
-        if kind == "word" and len(parts) > 1:  # the spaces around a text make a word of it
-            kind, parts = "text", self._parts(f" {text} ")
-        said = [_Said(kind, part, next(self._seqs)) for part in parts]
+        said = [_Said(kind, part, next(self._seqs)) for part in self._parts(text)]
         self._said.extend(said)
         return [self._message(each) for each in said]
 
@@ -196,8 +199,7 @@ class Journal:
     def _see(self, event: Mapping[str, Any]) -> None:
         self._n = event["n"]
         if event["action"] == "READ":
-            self._sentence.words.append(event["text"])
-            self._forget(len(event["text"]))
+            self._read(len(event["text"]))
         elif event["action"] == "PIECE":
             self._sentence.growing += event["tokens"]
         elif event["action"] == "WRITE":
@@ -206,16 +208,16 @@ class Journal:
         else:
             self._sentence = _Sentence(event["sentence"] + 1)
 
-    def _forget(self, characters: int) -> None:
-        """So many characters of what was said were read."""
+    def _read(self, characters: int) -> None:
+        """So many characters of what was said were read, and the spaces around them."""
         for said in self._said:
-            if not characters:  # a space behind it may be what ends a word that was not read
-                return
-            while said.text and characters:
+            while said.text and (characters or not visible(said.text[0])):
                 characters -= bool(visible(said.text[0]))
+                self._sentence.source += said.text[0]
                 said.text = said.text[1:]
-            if not visible(said.text):
-                said.text = ""
+            if said.text:  # a space behind it may be what ends a word that was not read
+                return
+            self._sentence.source += " " * (said.kind == "flush")  # which ends a word, too
 
     def _done(self, seq: int) -> None:
         if seq == 0:
@@ -224,11 +226,20 @@ class Journal:
         for said in self._said:
             said.done = said.done or said.seq == seq
         while self._said and self._said[0].done and self._is_read(self._said[0]):
-            self._said.popleft()
+            self._sentence.source += self._said.popleft().text
 
     def _is_read(self, said: _Said) -> bool:
         """A text may end in half a word, which the server holds back until the rest comes."""
         return said.kind == "flush" or not visible(said.text)
+
+
+def _joinable(source: str) -> tuple[str, ...]:
+    """A text as words that make it again: a server joins them with spaces, but not before a
+    character of a script that has none."""
+    text = re.sub(" +", " ", normal(source)).lstrip()
+    bare = text.rstrip()
+    text = text if UNSPACED.match(bare[-1:]) else bare
+    return tuple(re.split(rf" (?!{UNSPACED_CLASS}|$)", text)) if text else ()
 
 
 def _cut(text: str, size: int) -> list[str]:

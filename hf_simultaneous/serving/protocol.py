@@ -70,6 +70,8 @@ class Replay:
     """What was shown of its translation: these are forced."""
     written: int | None = None
     """How many of these make whole words; all of them, unless pieces of words are shown."""
+    open: bool = False
+    """Does the last word go on in what will be said next, without a space?"""
 
     def __post_init__(self) -> None:
         _check(_is_count(self.sentence), "replay.sentence", self.sentence, "a whole number from 0")
@@ -82,6 +84,7 @@ class Replay:
             _is_count(self.written) and self.written <= len(self.tokens)
         )
         _check(written, "replay.written", self.written, "a number of replay.tokens")
+        _check(isinstance(self.open, bool), "replay.open", self.open, "true or false")
         spoken = any(visible(word) for word in self.words)
         _check(spoken or not self.tokens, "replay.tokens", self.tokens, "empty without words")
 
@@ -198,7 +201,7 @@ def parse_start(fields: Mapping[str, Any]) -> Start:
 
 
 _START = ("latency", "policy", "k", "rho", "options", "silence", "stable", "reads", "pieces")
-_REPLAY = ("sentence", "n", "words", "tokens", "written")
+_REPLAY = ("sentence", "n", "words", "tokens", "written", "open")
 
 
 def _replay(fields: Any) -> Replay:

@@ -253,7 +253,7 @@ class Stream:
     # Going on with a sentence from elsewhere.
 
     def _replay(self, replay: Replay) -> None:
-        pieces = self._source.push_text(_joined(replay.words)) if replay.words else []
+        pieces = self._source.push_text(_joined(replay)) if replay.words else []
         ends = [place for place, piece in enumerate(pieces) if piece.ends_sentence]
         if ends and ends != [len(pieces) - 1]:
             raise ValueError(
@@ -301,8 +301,8 @@ def _policy(generator: "AdaptiveWaitKGenerator", start: Start) -> Policy:
     return Adaptive(generator.latencies[start.latency])
 
 
-def _joined(words: tuple[str, ...]) -> str:
+def _joined(replay: Replay) -> str:
     """The text of words that were read: with spaces, but not before a character of a script that
     has none."""
-    text = "".join(word if UNSPACED.match(word) else f" {word}" for word in words)
-    return text if UNSPACED.match(text[-1:]) else f"{text} "
+    text = "".join(word if UNSPACED.match(word) else f" {word}" for word in replay.words)
+    return text if replay.open or UNSPACED.match(text[-1:]) else f"{text} "

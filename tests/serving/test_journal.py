@@ -6,11 +6,19 @@ from hypothesis import strategies as st
 
 from hf_simultaneous.serving.journal import CHUNK, Journal, ServerError
 from hf_simultaneous.serving.limits import Bucket, count_words
-from hf_simultaneous.serving.protocol import Start
+from hf_simultaneous.serving.protocol import Replay, Start
+from hf_simultaneous.serving.streams import _joined
+from hf_simultaneous.text import SourceText
+from tests.test_text import fast_tokenizer
 
 
 calm = settings(deadline=None)  # on a busy machine a slow example is no failure
 LENGTHS = st.integers(1, 3 * CHUNK)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return fast_tokenizer()
 
 
 def event(n, action, text="", **more):
@@ -33,9 +41,10 @@ def test_a_journal_says_again_what_was_not_read():
         "words": ("Ich", "habe"),
         "tokens": (7,),
         "written": None,
+        "open": False,
     }
     journal.hear({"type": "started", "limits": {}, "replayed": 2})
-    assert [(m["text"], m["seq"]) for m in journal.again()] == [(" ein Bo", 3), ("ot ", 4)]
+    assert [(m["text"], m["seq"]) for m in journal.again()] == [("ein Bo", 3), ("ot ", 4)]
     journal.hear({"type": "events", "seq": 0, "done": True, "events": []})
     journal.hear({"type": "events", "seq": 3, "done": True, "events": [event(4, "READ", "ein")]})
     last = [event(5, "READ", "Boot"), event(6, "END")]
@@ -66,7 +75,7 @@ def test_a_journal_keeps_the_spaces_that_end_words():
     for text in ("Das Haus", " ", "ist "):
         journal.say("text", text)
     journal.hear({"type": "events", "seq": 1, "done": True, "events": [event(1, "READ", "Das")]})
-    assert "".join(message["text"] for message in journal.again()) == " Haus ist "
+    assert "".join(message["text"] for message in journal.again()) == "Haus ist "
 
 
 def test_a_journal_forces_the_pieces_that_were_seen():
@@ -105,8 +114,8 @@ def test_a_refusal_is_raised():
 
 
 def sent(messages):
-    """The text that a server makes of messages."""
-    return "".join(f" {m['text']} " if m["type"] == "word" else m["text"] for m in messages)
+    assert all(message["type"] == "text" for message in messages)
+    return "".join(message["text"] for message in messages)
 
 
 @calm
@@ -139,3 +148,52 @@ def test_a_journal_never_says_more_at_once_than_a_server_takes(texts, backlog, r
     for message in messages:
         now[0] += journal.pause(message)
         assert server.take(count_words(message["text"])) == 0
+
+
+SAID = st.one_of(
+    st.tuples(st.sampled_from(["text", "word"]), st.text("中国人银3a. \0", max_size=6)),
+    st.just(("flush", "")),
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(said=st.lists(SAID, max_size=12), heard=st.integers(0, 40))
+def test_a_sentence_that_is_begun_anew_has_the_same_source(tokenizer, said, heard):
+    """Whatever scripts it mixes, and wherever the connection broke."""
+    journal, source = Journal(Start()), SourceText(tokenizer)
+    journal.hear({"type": "started", "limits": {}})
+    messages = [m for kind, text in [*said, ("flush", "")] for m in journal.say(kind, text)]
+    pieces = hear(journal, source, messages, heard)
+    ends = [place for place, piece in enumerate(pieces[:heard], 1) if piece.ends_sentence]
+    expected = pieces[ends[-1] if ends else 0 :]
+    replay, other = Replay(**journal.start().get("replay", {})), SourceText(tokenizer)
+    again = other.push_text(_joined(replay)) if replay.words else []
+    again += [piece for message in journal.again() for piece in taken(other, message)]
+    assert tokens(again) == tokens(expected)
+
+
+def hear(journal, source, messages, count):
+    """Tell a journal of so many of the pieces that a server makes of messages; all of these."""
+    pieces = []
+    for message in messages:
+        new = taken(source, message)
+        told = new[: max(0, count - len(pieces))]
+        events = [
+            event(n, "END" if piece.ends_sentence else "READ", piece.text)
+            for n, piece in enumerate(told, len(pieces) + 1)
+        ]
+        pieces += new
+        done = len(pieces) < count
+        journal.hear({"type": "events", "seq": message["seq"], "done": done, "events": events})
+    return pieces
+
+
+def taken(source, message):
+    """What a server makes of a message."""
+    if message["type"] == "flush":
+        return source.flush()
+    return source.push_text(sent([message]))
+
+
+def tokens(pieces):
+    return [token for piece in pieces for token in piece.tokens]

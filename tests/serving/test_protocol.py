@@ -85,6 +85,7 @@ WRONG = {
         '{"type":"start","options":{"n":1e9}}',
         '{"type":"start","options":[3]}',
         '{"type":"start","replay":{"words":["a"],"tokens":[3],"written":2}}',
+        '{"type":"start","replay":{"words":["a"],"open":1}}',
         '{"type":"start","replay":3}',
         '{"type":"start","replay":{"n":-1}}',
         '{"type":"start","replay":{"sentence":"a"}}',

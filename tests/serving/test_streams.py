@@ -372,6 +372,18 @@ def test_a_sentence_goes_on_where_another_server_was_killed(babble, generator):
         second.stop()
 
 
+def test_a_sentence_of_two_scripts_goes_on(server, generator):
+    """Its connection breaks behind every character; one more token, and it would go another way."""
+    text = "我有3本书 我 有a"
+    client, heard = Client(server.url, k=1), []
+    for character in text:
+        heard += client.push_text(character)
+        client.close()
+    heard += client.flush()
+    client.close()
+    assert alike(heard) == alone(generator, text, k=1)
+
+
 def test_what_was_written_elsewhere_is_kept(server, generator):
     words = SENTENCES[1].split()
     own = [e for e in alone(generator, words, k=1) if e.action == "WRITE"]
