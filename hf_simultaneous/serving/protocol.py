@@ -168,7 +168,7 @@ def parse(raw: str | bytes) -> Message:
     """A message of a client; unknown fields are ignored."""
     if isinstance(raw, bytes):
         raise ProtocolError("bad_message", "messages are text frames with JSON in them, not binary")
-    fields = _object(raw)
+    fields = json_object(raw)
     kind = fields.get("type")
     if kind == "start":
         return parse_start(fields)
@@ -213,13 +213,14 @@ def _replay(fields: Any) -> Replay:
     return Replay(**frozen)
 
 
-def _object(raw: str) -> dict[str, Any]:
+def json_object(raw: str) -> dict[str, Any]:
+    """The fields of a message, or of a request."""
     try:
         fields = json.loads(raw, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise ProtocolError("bad_json", "this is not JSON") from None
     if not isinstance(fields, dict):
-        raise ProtocolError("bad_message", "a message is a JSON object with a type")
+        raise ProtocolError("bad_message", "send a JSON object, with a name for every value")
     return fields
 
 

@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from .engine import Ticket
-from .protocol import Flush, ProtocolError, Say, _object, parse_start
+from .protocol import Flush, ProtocolError, Say, json_object, parse_start
 from .telemetry import log, origin
 
 
@@ -78,7 +78,7 @@ async def _body(hub: "Hub", request: Request) -> bytes:
 
 def _fields(body: bytes) -> Mapping[str, Any]:
     try:
-        fields = _object(body.decode())
+        fields = json_object(body.decode())
     except UnicodeDecodeError:
         raise ProtocolError("bad_json", "this is not JSON in UTF-8") from None
     if not isinstance(fields.get("text"), str):
