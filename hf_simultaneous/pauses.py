@@ -21,8 +21,8 @@ def with_pauses(items: Iterable[T], seconds: float) -> Iterator[T | None]:
     left = False
 
     def read() -> None:
-        iterator = iter(items)
         try:
+            iterator = iter(items)
             while wanted.acquire() and not left:
                 item = next(iterator, _OVER)
                 arrived.put((item, None))

@@ -12,6 +12,7 @@ import sys
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import cycle, islice
 from types import CodeType, FunctionType, ModuleType
 
@@ -239,6 +240,19 @@ def test_silence_ends_a_sentence_in_asynchronous_code(generator):
 
     asyncio.run(collect())
     assert texts(events, "READ") == ["Das", "Haus"]
+
+
+def test_a_source_that_cannot_even_begin_is_told(generator):
+    class Unplugged:
+        def __iter__(self):
+            raise OSError("there is no microphone")
+
+    session = TextSession(generator, sentences=SentenceSplitting(silence=0.1))
+    # A stream that hangs ends where its session is closed, and the test with it.
+    with ThreadPoolExecutor(1) as pool, closing(session):
+        heard = pool.submit(list, session.stream(Unplugged()))
+        with pytest.raises(OSError, match="there is no microphone"):
+            heard.result(PATIENCE)
 
 
 def test_what_goes_wrong_in_a_source_is_told_and_its_thread_ends(generator):
