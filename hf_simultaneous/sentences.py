@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from .schedule import check_at_least_one
+from .words import composed
 
 
 STOPS = "。！？｡"
@@ -66,7 +67,7 @@ class SentenceSplitting:
 
     def pauses_before(self, word: str) -> bool:
         """May a long sentence be cut before this word?"""
-        return word.lstrip(OPENERS).lower() in self.clause_starts
+        return composed(word.lstrip(OPENERS)).lower() in self.clause_starts
 
     def ends(self, word: str) -> bool:
         """Does a sentence end with this word? Where a full stop leaves doubt, it does not.
@@ -76,7 +77,7 @@ class SentenceSplitting:
         bare = word.rstrip(CLOSERS)
         if not bare.endswith("."):
             return bare.endswith((*STOPS, "!", "?"))
-        stem = bare[:-1].lstrip(OPENERS)
+        stem = composed(bare[:-1].lstrip(OPENERS))
         doubtful = (
             LETTERS_WITH_DOTS.fullmatch(stem)
             or ORDINAL.fullmatch(stem)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from .schedule import check_at_least_one
 from .sentences import CLOSERS, STOPS, SentenceSplitting
-from .words import SPACE, SPACES, UNSPACED, normal
+from .words import SPACE, SPACES, UNSPACED, composed, normal, plain_signs
 
 
 class SourceRevised(ValueError):
@@ -112,10 +112,11 @@ class SourceText:
 
     However a text is cut into fragments, the tokens are those of each of its sentences tokenised
     whole, once white space is normal: every run of white space (U+2581 is white space too) is one
-    space, none at either end; control characters and U+FEFF are gone, and half a surrogate pair is
-    U+FFFD; a word above `max_word` characters is cut as by spaces. Names of special tokens (`</s>`)
-    in a text are ordinary text. This is exact for BPE and unigram tokenizers whose tokens do not
-    reach over a space; in scripts without spaces, for composed (NFKC) characters.
+    space, none at either end; control characters and invisible ones are gone, and half a surrogate
+    pair is U+FFFD; words are spelled as vocabularies do (`spelled`), and one above `max_word`
+    characters is cut as by spaces. Names of special tokens (`</s>`) in a text are ordinary text.
+    This is exact for BPE and unigram tokenizers whose tokens do not reach over a space; in scripts
+    without spaces, for composed (NFKC) characters.
 
     A word is final at the space behind it. A character of a script without spaces is final once no
     entry of the vocabulary could join it with characters still to come."""
@@ -281,7 +282,9 @@ class SourceText:
         written = SPACE + word
         nearest = max(0, len(written) - starts.longest)
         cuts = [
-            cut - 1 for cut in range(nearest, len(written)) if _may_grow(written[cut:], starts)
+            cut - 1
+            for cut in range(nearest, len(written))
+            if _may_grow(spelled(written[cut:], self._tokenizer), starts)
         ] + [len(word)]
         if not starts.longest or cuts[0] < 1:
             return 0, []
@@ -311,7 +314,7 @@ class SourceText:
 
     def _tokens(self, text: str) -> list[int]:
         options = {"add_special_tokens": False, "split_special_tokens": True, "verbose": False}
-        return list(self._tokenizer(text, **options)["input_ids"])
+        return list(self._tokenizer(spelled(text, self._tokenizer), **options)["input_ids"])
 
 
 class Starts:
@@ -350,6 +353,22 @@ def _around(text: str, place: int) -> str:
     """Some characters on both sides of a place, and where more were cut off."""
     begin, end = max(0, place - 20), place + 20
     return f"{'…' * (begin > 0)}{text[begin:end]}{'…' * (end < len(text))}"
+
+
+def spelled(text: str, tokenizer: TextTokenizer) -> str:
+    """A text as this tokenizer can read it: letters composed, and plain signs for those it does
+    not know."""
+    return composed(text).translate(_plain(tokenizer))
+
+
+def as_read(text: str, tokenizer: TextTokenizer) -> str:
+    """What a stream reads of a sentence, for those who tokenise it whole."""
+    return spelled(" ".join(normal(text).split()), tokenizer)
+
+
+@lru_cache(maxsize=4)
+def _plain(tokenizer: TextTokenizer) -> dict[int, str]:
+    return plain_signs(tokenizer.get_vocab())
 
 
 @lru_cache(maxsize=4)

@@ -5,6 +5,7 @@ import json
 import re
 import time
 import tracemalloc
+import unicodedata
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from hf_simultaneous.sentences import CLOSERS, SentenceSplitting
 from hf_simultaneous.target_text import TargetText, Word
-from hf_simultaneous.text import Piece, SourceRevised, SourceText, vocabulary_starts
+from hf_simultaneous.text import Piece, SourceRevised, SourceText, as_read, vocabulary_starts
 from tests.guard import cheaply
 
 
@@ -197,7 +198,8 @@ def encode(tokenizer, text):
 
 def naive_sentences(text, rules):
     """The sentences of a text that lies there whole."""
-    text = re.sub("[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\ufeff]", "", text).replace("▁", " ")
+    gone = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff"
+    text = re.sub(f"[{gone}]", "", text).replace("▁", " ")
     text = re.sub("[\ud800-\udfff]", "\ufffd", text)
     closing = "。！？｡" + re.escape(CLOSERS)
     sentences, current = [], ""
@@ -217,7 +219,7 @@ def naive_sentences(text, rules):
 WORDS = ["Haus", "das", "verkauft", "3.", "z.", "B.", "z.B.", "Ende.", "Was?",
          "ja!", '"Ja."', "...", ".", "1990."]
 ODD = ["</s>", "<pad>", "<unk>", ">>de<<", "▁", "<0x41>", "\x00", "a\x07b", "\ufeff", "\ud800",
-       "e\u0301", "☃", "😀"]
+       "e\u0301", "☃", "😀", "o\u0308stl.", "…", "\u2011", "\u200b", "\u00ad"]
 CHINESE = ["中国", "银行", "今天", "学习中文", "很", "龘", "。", "！", "，", "」。", "Ｈａｕｓ",
            "Python"]
 # fmt: on
@@ -253,7 +255,7 @@ def test_the_tokens_are_those_of_each_sentence_tokenised_whole(tokenizers, text,
     tokenizer, rules = tokenizers[name], SentenceSplitting(max_tokens=10_000, max_word=10_000)
     expected = []
     for sentence in naive_sentences(text, rules):
-        tokens = encode(tokenizer, sentence)
+        tokens = encode(tokenizer, as_read(sentence, tokenizer))
         expected += [*tokens, tokenizer.eos_token_id] if tokens else []
     assert tokens_of(stream(SourceText(tokenizer, rules), cut(text, places))) == expected
 
@@ -631,6 +633,44 @@ def test_only_punctuation_is_one_sentence(tokenizer):
     pieces = stream(SourceText(tokenizer), [text])
     assert tokens_of(pieces) == [*encode(tokenizer, text), tokenizer.eos_token_id]
     assert tokens_of(stream(SourceText(tokenizer), ["! ja. !"])).count(tokenizer.eos_token_id) == 2
+
+
+@calm
+@given(text=st.text(st.sampled_from("für ÄÖÜ würde … e\u0301가각 öä."), max_size=30))
+def test_decomposed_letters_are_read_as_composed_ones(fast, text):
+    """Files of a Mac and PDFs write u and a mark for ü; vocabularies know ü."""
+    forms = [unicodedata.normalize(form, text) for form in ("NFC", "NFD")]
+    composed, decomposed = (stream(SourceText(fast), [form]) for form in forms)
+    assert tokens_of(composed) == tokens_of(decomposed)
+    read = ["".join(piece.text for piece in pieces) for pieces in (composed, decomposed)]
+    assert read == ["".join(form.split()) for form in forms], "told as it was sent"
+
+
+def test_a_decomposed_abbreviation_is_one(fast):
+    text = unicodedata.normalize("NFD", "Das ist südl. und nördl. davon. Ja")
+    pieces = stream(SourceText(fast), [text])
+    assert [piece.words for piece in pieces if piece.ends_sentence] == [6, 1]
+
+
+@pytest.mark.parametrize("invisible", "\u00ad\u200b\u200e\u200f\u2060\ufeff\u202a\u202e")
+def test_invisible_characters_are_dropped(tokenizer, invisible):
+    text = "Das Haus. Der Hund"
+    strewn = invisible + invisible.join(text) + invisible
+    assert stream(SourceText(tokenizer), [strewn]) == stream(SourceText(tokenizer), [text])
+
+
+@pytest.mark.parametrize("needed", "\u200c\u200d")
+def test_joiners_that_scripts_need_are_kept(fast, needed):
+    assert [piece.text for piece in stream(SourceText(fast), [f"a{needed}b"])][0] == f"a{needed}b"
+
+
+def test_signs_that_a_vocabulary_does_not_have_are_read_as_plain_ones(fast):
+    for sign, plain in (("E\u2011Mail", "E-Mail"), ("E\u2010Mail", "E-Mail"), ("ja…", "ja...")):
+        assert as_read(sign, fast) == plain
+        pieces = stream(SourceText(fast), [sign])
+        assert tokens_of(pieces)[:-1] == encode(fast, plain)
+        assert pieces[0].text == sign
+    assert as_read("ja…", word_tokenizer(["…"])) == "ja…"
 
 
 def test_control_characters_are_dropped_and_odd_spaces_are_spaces(tokenizer):

@@ -67,12 +67,25 @@ def test_a_tokenizer_we_train_splits_what_a_stream_counts():
 
 
 @settings(deadline=None)
-@given(st.text() | st.text(st.sampled_from("ab 中。ก\u3000\u2581\x00\ufeff!.")))
+@given(st.text() | st.text(st.sampled_from("ab 中。ก\u3000\u2581\x00\ufeff\u200b!.")))
 def test_a_stream_counts_the_words_of_a_log(text):
     splitting = SentenceSplitting(max_tokens=10_000, max_word=10_000)
     source = SourceText(babble_tokenizer(), splitting)
     pieces = [*source.push_text(text), *source.flush()]
     assert sum(piece.words for piece in pieces if piece.ends_sentence) == len(source_words(text))
+
+
+def test_a_corpus_is_read_as_a_stream_is():
+    """Decomposed, with a soft hyphen and odd spaces: a log counts the tokens of the plain text."""
+    odd, plain = "Die\u00a0Ka\u00adtze  la\u0308uft\u200b", "Die Katze läuft"
+    generator, options = babbler(), Decoding(progress=False)
+    lines = decode_corpus(generator, [odd, plain], ["x", "x"], FullSentence(), options)
+    assert lines[0].actions == lines[1].actions
+    assert lines[0].hypothesis == lines[1].hypothesis
+    assert lines[0].word_delays == lines[1].word_delays
+    assert [line.source for line in lines] == [odd, plain], "the log keeps what was given"
+    *_, end = TextSession(generator, policy=FullSentence()).stream(odd)
+    assert (end.delay, end.delay_tokens) == (3, lines[0].source_length)
 
 
 def test_a_thai_sentence_has_as_many_words_live_as_in_the_log():

@@ -21,6 +21,7 @@ from ..policies import FullSentence
 from ..schedule import FULL
 from ..sets import policy_name
 from ..target_text import TargetText, target_ids
+from ..text import as_read
 from ..words import source_words
 from .decoding import DEFAULT_DECODING, Decoding
 from .descriptions import describe
@@ -167,7 +168,9 @@ class _Corpus:
         self.source = source
         self.streams = streams
         self._tokenizer = tokenizer
-        framed = tokenizer(source, **AS_TEXT).input_ids
+        # The log keeps what was given; the models are given what a stream would give them.
+        self._texts = [as_read(text, tokenizer) for text in source]
+        framed = tokenizer(self._texts, **AS_TEXT).input_ids
         self.ids: list[list[int]] = [generator.framing.taken_off(ids) for ids in framed]
         references = target_ids(tokenizer, streams[0], **AS_TEXT)
         self._reference_lengths = [self._length(ids) for ids in references]
@@ -308,7 +311,7 @@ class _Corpus:
     def _words_read(self, index: int) -> list[int] | None:
         """Source words that have arrived with the first n tokens: a word comes whole, with its
         first token."""
-        text, ids = self.source[index], self.ids[index]
+        text, ids = self._texts[index], self.ids[index]
         length = self._length(ids)
         if getattr(self._tokenizer, "is_fast", False):
             offsets = self._tokenizer(text, return_offsets_mapping=True, **ALONE)["offset_mapping"]

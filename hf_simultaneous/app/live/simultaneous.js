@@ -3,7 +3,8 @@
 //   client.say("Das Haus ist "); client.flush(); client.close();
 const PROTOCOL = "hf-simultaneous.v1";
 const RATE = 45, ROOM = 200, CHUNK = 400, UNTOLD = 200;  // words a second, words undone, characters, events
-const VISIBLE = /[^\s\u2581\u0000-\u001f\u007f-\u009f\ufeff]/u;  // what counts of a text
+const VISIBLE =
+  /[^\s\u2581\u0000-\u001f\u007f-\u009f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff]/u;  // what counts of a text
 const words = (text) => Math.max(1, (text.match(/[\u0e00-\uffef]|[^\s\u0e00-\uffef]+/gu) || []).length);
 
 export class SimultaneousClient {
