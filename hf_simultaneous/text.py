@@ -83,6 +83,10 @@ class Transcript:
         """The rest of the newest text, which may still change."""
         self._hypotheses: list[str] = []  # the latest texts, the newest last
 
+    def repeats(self, text: str) -> bool:
+        """Was exactly this heard last?"""
+        return self._hypotheses[-1:] == [text]
+
     def hear(self, text: str, stable: int = 1) -> str:
         """What has become final: what the latest `stable` texts agree on, up to the last space of
         the newest."""
@@ -161,7 +165,8 @@ class SourceText:
         Read are words that the latest `stable` texts agree on, less the last word of the newest;
         only what was read must not change any more."""
         check_at_least_one("stable", stable)
-        self._hear()
+        # A recogniser may repeat itself while nobody speaks.
+        self._hear(speech=not self._transcript.repeats(text))
         self._feed(self._transcript.hear(text, stable))
         return self._drain()
 
@@ -188,11 +193,12 @@ class SourceText:
         """Has something arrived of a sentence that is not over?"""
         return bool(self._open.tokens or self._open.word or self._transcript.tail)
 
-    def _hear(self) -> None:
+    def _hear(self, *, speech: bool = True) -> None:
         """Text that comes after a silence belongs to a new sentence, whether or not anybody
         polled."""
         self._ready = self.poll()
-        self.listen()
+        if speech:
+            self.listen()
 
     def _flush(self) -> None:
         self._push_tail()

@@ -592,6 +592,20 @@ def test_a_stable_transcript_reads_a_prefix_of_every_text_that_is_not_refused(fa
             assert words[: len(read)] == read
 
 
+@pytest.mark.parametrize("stable", [1, 2])
+def test_a_recogniser_that_repeats_itself_is_silent(fast, stable):
+    clock = Clock()
+    source = SourceText(fast, SentenceSplitting(silence=1.0), clock=clock)
+    source.push_transcript("das Ha", stable=stable)
+    ended = []
+    for _ in range(8):
+        clock.now += 0.25
+        read = source.push_transcript("das Haus", stable=stable) + source.poll()
+        ended += [clock.now for piece in read if piece.ends_sentence]
+    assert ended == [1.25], "a second after the text last changed, and once"
+    assert [piece.text for piece in source.push_transcript("das Haus ist da")] == ["ist"]
+
+
 def test_a_transcript_revised_after_a_silence_is_refused(fast):
     clock = Clock()
     source = SourceText(fast, SentenceSplitting(silence=1.0), clock=clock)
