@@ -150,6 +150,11 @@ class SourceText:
     def push_word(self, word: str) -> list[Piece]:
         """A whole word, final at once. (Characters of a script without spaces go to
         `push_text`.)"""
+        if not isinstance(word, str):
+            raise TypeError(
+                f"a word is a str; got {word!r}. Bytes go to push_text, or to stream() with "
+                "fragments=True"
+            )
         return self.push_text(f" {word} ")
 
     def push_text(self, fragment: str | bytes) -> list[Piece]:

@@ -278,6 +278,14 @@ def test_words_pushed_one_by_one_are_the_text_they_make(fast, words):
     assert pushed == stream(SourceText(fast), [" ".join(words)])
 
 
+@pytest.mark.parametrize("word", [b"Haus", None, 3, ["Haus"]])
+def test_what_is_no_word_is_refused(fast, word):
+    source = SourceText(fast)
+    with pytest.raises(TypeError, match=re.escape(f"a word is a str; got {word!r}. Bytes go to")):
+        source.push_word(word)
+    assert source.flush() == []
+
+
 def test_a_word_is_final_at_once_and_a_fragment_at_the_space(tokenizer):
     source = SourceText(tokenizer)
     haus = tuple(encode(tokenizer, "Das Haus")[len(encode(tokenizer, "Das")) :])

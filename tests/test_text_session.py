@@ -179,6 +179,14 @@ def test_a_string_is_text_and_not_its_letters(generator):
     )
 
 
+def test_bytes_are_no_words_but_fragments(generator):
+    sent = [f"{word} ".encode() for word in TEXT.split()]
+    with pytest.raises(TypeError, match=r"got b'Das '\. .* stream\(\) with fragments=True"):
+        list(TextSession(generator).stream(sent))
+    events = TextSession(generator).stream(sent, fragments=True)
+    assert untimed(events) == untimed(TextSession(generator).stream(TEXT))
+
+
 def test_silence_ends_a_sentence(generator):
     now = [0.0]
     session = TextSession(generator, sentences=SentenceSplitting(silence=2.0), clock=lambda: now[0])
