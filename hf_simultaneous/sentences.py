@@ -6,10 +6,12 @@ import re
 from dataclasses import dataclass
 
 from .schedule import check_at_least_one
-from .words import composed
+from .words import UNSPACED, composed
 
 
 STOPS = "。！？｡"
+# Of scripts with spaces. U+037E is the Greek question mark; typed as a semicolon it is one.
+SPACED_STOPS = "!?।॥؟۔።։\u037e"
 CLOSERS = "\"'”“’‘»«›‹)]}」』）］】》〉"
 OPENERS = CLOSERS + "„‚([{¿¡「『（［【《〈"
 LETTERS_WITH_DOTS = re.compile(r"[^\W\d_](\.[^\W\d_])*")  # z. B. / z.B. / J. S. Bach
@@ -76,7 +78,7 @@ class SentenceSplitting:
         """
         bare = word.rstrip(CLOSERS)
         if not bare.endswith("."):
-            return bare.endswith((*STOPS, "!", "?"))
+            return bare.endswith((*STOPS, *SPACED_STOPS))
         stem = composed(bare[:-1].lstrip(OPENERS))
         doubtful = (
             LETTERS_WITH_DOTS.fullmatch(stem)
@@ -84,3 +86,21 @@ class SentenceSplitting:
             or stem.lower() in self.abbreviations
         )
         return not (doubtful or stem.endswith("."))  # two stops and more are a pause
+
+
+def stop_after(stop: str, char: str, before: str) -> str:
+    """The stop that a word has come to in a script without spaces, and none if it goes on: it was
+    at `stop`, and `char` came behind `before`."""
+    if char in STOPS:
+        return char
+    if char in "!?":
+        return char if stop or UNSPACED.match(before) else ""
+    return stop if char in CLOSERS else ""
+
+
+def ends_behind(stop: str, char: str) -> bool:
+    """Is a sentence that has come to this stop over, now that this character follows?"""
+    if char in STOPS + CLOSERS:
+        return False
+    # `!0` is one word to whoever counts them; a sentence must not end in its middle.
+    return stop in STOPS or UNSPACED.match(char) is not None

@@ -14,7 +14,7 @@ from os.path import commonprefix
 from typing import Any, Protocol
 
 from .schedule import check_at_least_one
-from .sentences import CLOSERS, STOPS, SentenceSplitting
+from .sentences import SentenceSplitting, ends_behind, stop_after
 from .words import SPACE, SPACES, UNSPACED, composed, normal, plain_signs
 
 
@@ -64,13 +64,13 @@ class _Open:
     emitted: int = 0
     shown: int = 0
     """Tokens and characters of the unfinished word that are out already."""
-    stopped: bool = False
-    """The word has come to a full stop of a script without spaces; only closing quotes may
-    follow."""
+    stop: str = ""
+    """The full stop that the word has come to in a script without spaces; only more of them and
+    closing quotes may follow."""
 
     def take_word(self) -> tuple[str, int, int]:
         word = self.word, self.emitted, self.shown
-        self.word, self.emitted, self.shown, self.stopped = "", 0, 0, False
+        self.word, self.emitted, self.shown, self.stop = "", 0, 0, ""
         return word
 
 
@@ -229,20 +229,20 @@ class SourceText:
             self._take(char)
 
     def _take(self, char: str) -> None:
-        if self._open.stopped and char not in STOPS + CLOSERS:
+        if self._open.stop and ends_behind(self._open.stop, char):
             self._finish_word()
         if char == " " or len(self._open.word) >= self.rules.max_word:
             self._finish_word()
         if char == " ":
             return
         now = self._open
-        unspaced = UNSPACED.match(char) is not None
-        if unspaced or not now.word or UNSPACED.match(now.word[-1]):
+        before, unspaced = now.word[-1:], UNSPACED.match(char) is not None
+        if unspaced or not before or UNSPACED.match(before):
             now.words += 1
         now.word += char
         now.spoken = now.spoken or char.isalnum()
-        now.stopped = now.spoken and (char in STOPS or now.stopped)
-        if unspaced and not now.stopped:
+        now.stop = stop_after(now.stop, char, before) if now.spoken else ""
+        if unspaced and not now.stop:
             self._emit_final_characters()
 
     def _finish_word(self) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hf_simultaneous.sentences import CLOSERS, SentenceSplitting
 from hf_simultaneous.target_text import TargetText, Word
 from hf_simultaneous.text import Piece, SourceRevised, SourceText, as_read, vocabulary_starts
+from hf_simultaneous.words import UNSPACED_CLASS
 from tests.guard import cheaply
 
 
@@ -201,10 +202,12 @@ def naive_sentences(text, rules):
     gone = "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufeff"
     text = re.sub(f"[{gone}]", "", text).replace("▁", " ")
     text = re.sub("[\ud800-\udfff]", "\ufffd", text)
-    closing = "。！？｡" + re.escape(CLOSERS)
+    stops, closers = "。！？｡", re.escape(CLOSERS)
+    behind = rf"(?![!?{closers}])(?:$|(?=(?![{stops}]){UNSPACED_CLASS}))"
+    stop = rf"[{stops}][{stops}{closers}]*|(?<={UNSPACED_CLASS})[!?][!?{closers}]*{behind}"
     sentences, current = [], ""
     for word in text.split():
-        parts = re.findall(rf"[^。！？｡]*[。！？｡][{closing}]*|[^。！？｡]+", word)
+        parts = re.findall(rf".*?(?:{stop})|.+", word)
         current, part_word = current + " " * bool(current), ""
         for i, part in enumerate(parts):
             current, part_word = current + part, part_word + part
@@ -220,8 +223,8 @@ WORDS = ["Haus", "das", "verkauft", "3.", "z.", "B.", "z.B.", "Ende.", "Was?",
          "ja!", '"Ja."', "...", ".", "1990."]
 ODD = ["</s>", "<pad>", "<unk>", ">>de<<", "▁", "<0x41>", "\x00", "a\x07b", "\ufeff", "\ud800",
        "e\u0301", "☃", "😀", "o\u0308stl.", "…", "\u2011", "\u200b", "\u00ad"]
-CHINESE = ["中国", "银行", "今天", "学习中文", "很", "龘", "。", "！", "，", "」。", "Ｈａｕｓ",
-           "Python"]
+CHINESE = ["!", "?", "中国", "银行", "今天", "学习中文", "很", "龘", "。", "！", "，", "」。",
+           "Ｈａｕｓ", "Python"]
 # fmt: on
 SPACES = [" ", "  ", "\n", "\t", "\u00a0", "\u3000", "\r\n", ""]
 BITS = st.sampled_from(WORDS + ODD + CHINESE + SPACES * 4) | st.text(max_size=5)
@@ -412,6 +415,14 @@ def test_a_byte_level_vocabulary_waits_for_the_space(tokenizers):
         ("Erstens: ja; zweitens: nein", ["Erstens: ja; zweitens: nein"]),
         ("(Dipl.-Ing. Maier)", ["(Dipl.-Ing. Maier)"]),
         ("中文。「很好。」今天！？是", ["中文。", "「很好。」", "今天！？", "是"]),
+        ("你好!你好吗?「很好!」是", ["你好!", "你好吗?", "「很好!」", "是"]),
+        ("Yahoo!中国 2?3 中国!0", ["Yahoo!中国 2?3 中国!0"]),
+        ("यह घर है। वह कौन है? ॐ॥ हाँ", ["यह घर है।", "वह कौन है?", "ॐ॥", "हाँ"]),
+        ("من أنت؟ أنا هنا. نعم", ["من أنت؟", "أنا هنا.", "نعم"]),
+        ("یہ گھر ہے۔ ہاں", ["یہ گھر ہے۔", "ہاں"]),
+        ("Սա տուն է։ Այո", ["Սա տուն է։", "Այո"]),
+        ("ይህ ቤት ነው። አዎ", ["ይህ ቤት ነው።", "አዎ"]),
+        ("Ποιος είναι\u037e Εγώ; Ναι", ["Ποιος είναι\u037e", "Εγώ; Ναι"]),
     ],
 )
 def test_sentences_end_where_they_end(fast, text, expected):

@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex
 from tokenizers.pre_tokenizers import Split
@@ -67,6 +67,8 @@ def test_a_tokenizer_we_train_splits_what_a_stream_counts():
 
 
 @settings(deadline=None)
+@example("中!0")
+@example("中!?」国!")
 @given(st.text() | st.text(st.sampled_from("ab 中。ก\u3000\u2581\x00\ufeff\u200b!.")))
 def test_a_stream_counts_the_words_of_a_log(text):
     splitting = SentenceSplitting(max_tokens=10_000, max_word=10_000)
