@@ -5,6 +5,7 @@ Knows transformers' pipelines and the set its model came from; the translating i
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,15 @@ if TYPE_CHECKING:
 
 TASK = "simultaneous-translation"
 CHOICES = ("policy", "k", "rho")
+AT_ONCE = 32  # sentences that are decoded together
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text's sentences, each a list of tokens. No list itself: lists are what transformers makes
+    of several texts."""
+
+    sentences: list[list[int]]
 
 
 class SimultaneousTranslationPipeline(Pipeline):
@@ -79,26 +89,21 @@ class SimultaneousTranslationPipeline(Pipeline):
             if piece.ends_sentence:
                 sentences.append(open_sentence)
                 open_sentence = []
-        return {"sentences": sentences}
+        return {"text": _Text(sentences)}
 
     def _forward(self, inputs: dict[str, Any], **options: Any) -> dict[str, Any]:
-        texts = inputs["sentences"]
-        batched = any(
-            not row or isinstance(row[0], list) for row in texts
-        )  # sentences of several texts
-        sentences = [sentence for text in texts for sentence in text] if batched else texts
-        written = iter(
-            self.generator.generate(
-                sentences, **self.generator.for_text(**self._settled(options))
-            ).tolist()
-            if sentences
-            else ()
-        )
-        return {
-            "sequences": [list(islice(written, len(text))) for text in texts]
-            if batched
-            else list(written)
-        }
+        given: _Text | list[_Text] = inputs["text"]
+        texts = given if isinstance(given, list) else [given]
+        written = self._written([row for text in texts for row in text.sentences], options)
+        rows = [list(islice(written, len(text.sentences))) for text in texts]
+        return {"sequences": rows if isinstance(given, list) else rows[0]}
+
+    def _written(self, sentences: list[list[int]], options: dict[str, Any]) -> Iterator[list[int]]:
+        """Translations, some sentences at a time: memory must not grow with the text."""
+        options = self.generator.for_text(**self._settled(options))
+        for start in range(0, len(sentences), AT_ONCE):
+            rows: Any = self.generator.generate(sentences[start : start + AT_ONCE], **options)
+            yield from rows.tolist()
 
     def postprocess(self, outputs: dict[str, Any]) -> dict[str, str]:
         """The translation, under the name that transformers' translation pipelines had for it."""

@@ -66,6 +66,23 @@ def test_lists_batches_and_generators(pipe):
     assert list(pipe(text for text in texts)) == alone
 
 
+def test_a_long_text_is_decoded_some_sentences_at_a_time(pipe, monkeypatch):
+    counts, generate = [], pipe.generator.generate
+
+    def counted(sentences, **options):
+        counts.append(len(sentences))
+        return generate(sentences, **options)
+
+    monkeypatch.setattr(pipe.generator, "generate", counted)
+    texts = [f"{SENTENCES[0]} {SENTENCES[1]} {SENTENCES[2]}! " * 20, SENTENCES[0]]
+    found = pipe(texts, batch_size=2, max_new_tokens=4)
+    assert counts == [32, 29]
+    ended = [*SENTENCES[:2], f"{SENTENCES[2]}!"]
+    short = [pipe(sentence, max_new_tokens=4)["translation_text"] for sentence in ended]
+    joined = " ".join(" ".join(short * 20).split())  # of some it writes nothing
+    assert [one["translation_text"] for one in found] == [joined, short[0]]
+
+
 def test_no_texts_have_no_translations(pipe):
     assert pipe([]) == []
     assert pipe([], k=1, batch_size=2) == []
