@@ -74,6 +74,12 @@ class SimultaneousTranslationPipeline(Pipeline):
     def _sanitize_parameters(
         self, **options: Any
     ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        if options.get("return_dict_in_generate"):
+            raise ValueError(
+                f"the pipeline gives text; got return_dict_in_generate="
+                f"{options['return_dict_in_generate']!r}. Leave it out, and take stream() for "
+                "events or pipe.generator.generate() for tokens"
+            )
         return {}, options, {}
 
     def preprocess(self, text: str) -> dict[str, Any]:
@@ -85,11 +91,18 @@ class SimultaneousTranslationPipeline(Pipeline):
         source, sentences = source_text(self.generator), list[list[int]]()
         open_sentence: list[int] = []
         for piece in [*source.push_text(text), *source.flush()]:
-            open_sentence += piece.tokens
             if piece.ends_sentence:
-                sentences.append(open_sentence)
+                sentences += self._parts(open_sentence, piece.tokens)
                 open_sentence = []
+            else:
+                open_sentence += piece.tokens
         return {"text": _Text(sentences)}
+
+    def _parts(self, tokens: list[int], end: tuple[int, ...]) -> Iterator[list[int]]:
+        """A sentence; one with a word too long for the models in parts, as `TextEvents.parts`."""
+        room = self.generator.position_limit - len(end)
+        for start in range(0, len(tokens), room):
+            yield [*tokens[start : start + room], *end]
 
     def _forward(self, inputs: dict[str, Any], **options: Any) -> dict[str, Any]:
         given: _Text | list[_Text] = inputs["text"]

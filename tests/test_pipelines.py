@@ -83,6 +83,18 @@ def test_a_long_text_is_decoded_some_sentences_at_a_time(pipe, monkeypatch):
     assert [one["translation_text"] for one in found] == [joined, short[0]]
 
 
+def test_a_word_too_long_for_the_models_is_translated_in_parts(pipe):
+    text = f"Das ist {'𒀀' * 90} gut. {SENTENCES[0]}"
+    assert len(pipe.preprocess(text)["text"].sentences) > 3
+    assert pipe(text) == {"translation_text": written(pipe.stream(text))}
+
+
+def test_tokens_are_not_what_a_pipeline_gives(pipe):
+    with pytest.raises(ValueError, match=r"gives text; got return_dict_in_generate=True\."):
+        pipe(TEXT, return_dict_in_generate=True)
+    assert pipe(TEXT, return_dict_in_generate=False) == pipe(TEXT)
+
+
 def test_no_texts_have_no_translations(pipe):
     assert pipe([]) == []
     assert pipe([], k=1, batch_size=2) == []
