@@ -167,8 +167,9 @@ class SourceText:
     def push_transcript(self, text: str, *, stable: int = 1) -> list[Piece]:
         """The whole text so far, from a source that sends it again and again, until `flush`.
 
-        Read are words that the latest `stable` texts agree on, less the last word of the newest;
-        only what was read must not change any more."""
+        Read are words that the latest `stable` texts agree on, less the last word of the newest
+        (characters of a script without spaces are read at once); only what was read must not change
+        any more."""
         check_at_least_one("stable", stable)
         # A recogniser may repeat itself while nobody speaks.
         self._hear(speech=not self._transcript.repeats(text))

@@ -61,10 +61,10 @@ class TextSession:
         """The whole text so far, as speech recognisers send it again and again; `flush` begins a
         new one.
 
-        Read are words that the latest `stable` texts agree on, less the last word of the newest. A
-        text that changes what was read raises `SourceRevised`, what was not read is dropped, and
-        the session goes on: take `stable=2` or more for a recogniser that revises, at the price of
-        one text's delay."""
+        Read are words that the latest `stable` texts agree on, less the last word of the newest;
+        characters of a script without spaces are read at once. A text that changes what was read
+        raises `SourceRevised`, what was not read is dropped, and the session goes on: take
+        `stable=2` or more for a recogniser that revises, at the price of one text's delay."""
         return self._run(lambda: self._source.push_transcript(text, stable=stable))
 
     def poll(self) -> Iterator[TextEvent]:
