@@ -23,16 +23,18 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from hf_simultaneous import AdaptiveWaitKGenerator, linear_thresholds
+from hf_simultaneous.places import is_set
 from hf_simultaneous.schedule import FULL, K
-from hf_simultaneous.sets import member_folder, policy_name
+from hf_simultaneous.sets import member_folder, policy_name, read_set_config
 from hf_simultaneous.sharing.cards import hand_edited, write_card
 
+from . import train_wait_k
 from .checked import InputError
 from .command import command_line, exit_code
 from .data import prepare
 from .finish import FACTS, read_facts
 from .options import MULTI, RunConfig, TrainedK, load_config, parse_ks
-from .starting import tokenizer_of
+from .starting import RUN, check_folder, tokenizer_of
 
 
 SET = "set"
@@ -101,30 +103,19 @@ class Plan:
     def command(self, job: Job, processes: int) -> list[str]:
         """The process that trains a model."""
         launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+        started = [sys.executable, *(launcher if processes > 1 else [])]
+        return [*started, "-m", "training.train_wait_k", *self.options(job)]
+
+    def options(self, job: Job) -> list[str]:
+        """What that process is told."""
         start = ["--init-from", str(self.output / job.start)] if job.start is not None else []
         # Each k sees the data in another order: what members of an ensemble have in common,
         # averaging cannot mend.
         seed = self.config.training.seed + (job.k if isinstance(job.k, int) else 0)
         seed += SEEDS_APART * job.origin
-        return [
-            *(
-                sys.executable,
-                *(launcher if processes > 1 else []),
-                "-m",
-                "training.train_wait_k",
-                "--resume",
-            ),
-            *(
-                "--config",
-                self.config_file,
-                "--k",
-                str(job.k),
-                "--output",
-                str(self.output / job.name),
-                *start,
-            ),
-            *("--seed", str(seed)),
-        ]
+        place = str(self.output / job.name)
+        given = ["--resume", "--config", self.config_file, "--k", str(job.k), "--output", place]
+        return [*given, *start, "--seed", str(seed)]
 
 
 def _numbered(name: str, number: int) -> str:
@@ -177,13 +168,53 @@ def train_all(plan: Plan) -> Path:
         )
     # bad data is named here, and not in the log of every model
     prepare(plan.config.data, plan.config.tokenizer, tokenizer_of(plan.config.init))
+    jobs = [*plan.bases, *plan.members]
+    for job in jobs:  # all of them before any is trained for hours
+        _check(plan, job)
+    missing = [job for job in jobs if _finished(plan, job) is None]
     plan.output.mkdir(parents=True, exist_ok=True)
     for base in plan.bases:
         _train(plan, base, processes=_shares(plan))
     failures = _train_members(plan)
     if failures:
         raise InputError("; ".join(failures))
+    folder = plan.output / SET
+    if not missing and _holds(folder, plan):
+        # what was found since, such as ensembles and operating points, is kept nowhere else
+        print(f"set: {folder}, as it was; to make it anew, remove it first")
+        return folder
     return _save_set(plan)
+
+
+def _check(plan: Plan, job: Job) -> None:
+    """Refuse the folder of a model that was trained otherwise than it is asked for."""
+    if _borrowed(plan.output / job.name):
+        return
+    run = train_wait_k.parse(plan.options(job))
+    try:
+        check_folder(run.output, run.identity, resume=True)
+    except InputError as error:
+        raise InputError(f"{error}. To take a finished model as it is, remove its {RUN}") from None
+
+
+def _finished(plan: Plan, job: Job) -> dict[str, Any] | None:
+    """The facts of a model that need not be trained."""
+    folder = plan.output / job.name
+    if _borrowed(folder):
+        return read_facts(folder)
+    return train_wait_k.parse(plan.options(job)).finished
+
+
+def _borrowed(folder: Path) -> bool:
+    """Is this a finished model that was put here, of a run that was not this one's?"""
+    return not (folder / RUN).exists() and read_facts(folder) is not None
+
+
+def _holds(folder: Path, plan: Plan) -> bool:
+    """Is there a set, of the very members that are asked for?"""
+    if not is_set(folder):
+        return False
+    return {*read_set_config(folder)["members"]} == {*map(str, plan.ks), FULL}
 
 
 def _train_members(plan: Plan) -> list[str]:
@@ -217,7 +248,7 @@ def _train_members(plan: Plan) -> list[str]:
 
 def _train(plan: Plan, job: Job, *, processes: int = 1, gpu: int | None = None) -> None:
     """Run the process that trains one model, unless that is done."""
-    facts = read_facts(plan.output / job.name)
+    facts = _finished(plan, job)
     if facts is not None:
         print(f"{job.name}: finished before, {_outcome(facts)}")
         return

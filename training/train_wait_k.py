@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -70,6 +71,18 @@ class Run:
     @property
     def steps(self) -> int:
         return self.max_steps or self.config.training.max_steps
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What tells this run from others."""
+        return {"config": self.config.as_dict(), "k": self.k, "init_from": self.init_from}
+
+    @property
+    def finished(self) -> dict[str, Any] | None:
+        """The facts of this run, if nothing is left of it to be done."""
+        facts = read_facts(self.output)
+        done = facts is not None and (facts["steps"] >= self.steps or facts.get("stopped_early"))
+        return facts if done else None
 
     @property
     def wait_k(self) -> int | None:
@@ -153,11 +166,10 @@ def train(run: Run) -> Facts | None:
 
 def _train(run: Run, accelerator: Accelerator) -> Facts | None:
     options, first = run.config.training, accelerator.is_main_process
-    identity = {"config": run.config.as_dict(), "k": run.k, "init_from": run.init_from}
     if first:
-        check_folder(run.output, identity, run.resume)
-    finished = read_facts(run.output)
-    if finished is not None and (finished["steps"] >= run.steps or finished.get("stopped_early")):
+        check_folder(run.output, run.identity, run.resume)
+    finished = run.finished
+    if finished is not None:
         accelerator.print(f"{run.output} is finished: {finished['steps']} steps")
         _share(run, first)
         return None
@@ -174,7 +186,7 @@ def _train(run: Run, accelerator: Accelerator) -> Facts | None:
         options.seed, device_specific=True
     )  # the same weights everywhere, but not the same dropout
     trainer = _trainer(run, corpus, model, accelerator)
-    with claimed(run.output, identity) if first else nullcontext():
+    with claimed(run.output, run.identity) if first else nullcontext():
         if run.resume and trainer.resume():
             accelerator.print(f"going on from step {trainer.progress.step}")
         trainer.fit(run.steps)

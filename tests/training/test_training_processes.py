@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 
 from hf_simultaneous import AdaptiveWaitKGenerator, FullSentence
 from hf_simultaneous.schedule import FULL
+from hf_simultaneous.sets import update_set_config
 from tests.forked import run_shared
 from tests.training.small import run_here
 from training import train_all
@@ -138,9 +139,32 @@ def test_a_set(
     assert "full: finished before, 12 steps" in said
     assert "wait-2: finished before, 4 steps" in said
     assert (output / "set" / "README.md").read_text() == card
+    check_resumed(output, command, config, capsys)
+
+
+def check_resumed(
+    output: Path, command: list[str], config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was found of a finished set since is kept, and another config is not passed over."""
+    update_set_config(output / "set", latencies={"low": {"2": 0.5, "3": 0.0}}, tail_beams=5)
     (output / "set" / "README.md").write_text("Mine.")
+    before = (output / "set" / "adaptive_config.json").read_text()
     assert main([*command, "--resume"]) == 0
+    assert "as it was; to make it anew, remove it first" in capsys.readouterr().out
+    assert (output / "set" / "adaptive_config.json").read_text() == before
     assert (output / "set" / "README.md").read_text() == "Mine."
+    text = Path(config).read_text()
+    Path(config).write_text(text.replace("0.005", "0.004"))
+    assert main([*command, "--resume"]) == 2
+    said = capsys.readouterr().err
+    assert "training.learning_rate was 0.005 and is now 0.004. Resume with" in said
+    assert "To take a finished model as it is, remove its run.json" in said
+    for name in ("full", "wait-2"):
+        (output / name / "run.json").unlink()
+    (output / "set" / "adaptive_config.json").unlink()
+    (output / "set" / "README.md").unlink()
+    assert main([*command, "--resume"]) == 0
+    check_members(output)
 
 
 def plan(settings: Settings, config_file: Config, tmp_path: Path, **changes: Any) -> Plan:
