@@ -3,7 +3,7 @@
 Knows texts, batches and processes; how sentences are scored is `scores`' business, and how they are
 decoded `generation`'s."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -18,7 +18,7 @@ from ..actions import Action, Policy, Write
 from ..decoding_rules import longest_target
 from ..generation import AdaptiveWaitKGenerator
 from ..policies import FullSentence
-from ..schedule import FULL
+from ..schedule import FULL, K
 from ..sets import policy_name
 from ..target_text import TargetText, target_ids
 from ..text import as_read
@@ -83,9 +83,14 @@ def evaluate(
 def encoder_of(generator: AdaptiveWaitKGenerator) -> str:
     """What the members' encoders see: `prefix` (bidirectional) or `causal`; named for each where
     they differ."""
+    return encoder_of_models(generator.models)
+
+
+def encoder_of_models(models: Mapping[K, Any]) -> str:
+    """The same of some members; a model of another family than ours has a bidirectional one."""
     kinds = {
         policy_name(k): getattr(model.config, "encoder_attention", "prefix")
-        for k, model in generator.models.items()
+        for k, model in models.items()
     }
     if len(set(kinds.values())) == 1:
         return str(next(iter(kinds.values())))

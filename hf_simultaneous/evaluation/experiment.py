@@ -14,7 +14,7 @@ from ..generation import AdaptiveWaitKGenerator
 from ..policies import Adaptive, make_policy
 from ..schedule import FULL
 from ..text_session import operating_points
-from .corpus import decode_corpus, encoder_of
+from .corpus import decode_corpus, encoder_of_models
 from .decoding import Decoding
 from .logs import write_log, write_text
 from .processes import is_main_process
@@ -160,8 +160,8 @@ def _claim_folder(trial: Trial) -> None:
         "set": trial.names[0],
         "test": trial.names[1],
         "sentences": len(trial.source),
-        "encoder": encoder_of(AdaptiveWaitKGenerator(wait_k or models)),
-        "full_encoder": models[FULL].config.encoder_attention if FULL in models else "none",
+        "encoder": encoder_of_models(wait_k or models),
+        "full_encoder": encoder_of_models({FULL: models[FULL]}) if FULL in models else "none",
         "decoding": trial.decoding.signature(trial.generator),
         "fingerprint": trial.fingerprint,
         "dev_scores": trial.generator.dev_scores,

@@ -11,6 +11,7 @@ from hf_simultaneous.cli import app
 from hf_simultaneous.cli.compare import usual
 from hf_simultaneous.evaluation.experiment import settings_of
 from hf_simultaneous.schedule import FULL
+from tests.stock_tokenizers import TOKENIZERS, model_for
 from tests.tiny import TALKATIVE, tiny_model
 
 
@@ -145,3 +146,21 @@ def test_what_does_not_go_together_is_refused(models, folder):
     (folder / "alone-before").rename(folder / "out")
     refused = compare(models, folder, "--policy", "wait-k")
     assert "holds a result of hf-simultaneous evaluate; give another --output" in refused.stderr
+
+
+@pytest.fixture(scope="module")
+def nllb(tmp_path_factory):
+    """The folder of a tiny NLLB, as transformers saves it."""
+    folder = tmp_path_factory.mktemp("nllb")
+    tokenizer = TOKENIZERS["nllb"][0](folder)
+    model_for(tokenizer, "m2m_100").float().save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def test_a_model_of_another_family_is_compared(nllb, folder):
+    told = ["--from", "deu_Latn", "--to", "eng_Latn", "--policy", "hold-n"]
+    outcome = compare(nllb, folder, *told, name="")
+    assert outcome.exit_code == 0, outcome.output
+    facts = json.loads((folder / "out" / "experiment.json").read_text())
+    assert (facts["encoder"], facts["full_encoder"]) == ("prefix", "prefix")
