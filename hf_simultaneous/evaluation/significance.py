@@ -86,9 +86,16 @@ class Curve:
         """BLEU at this AL, on a straight line between the settings next to it."""
         return _interpolate(latency, self.al, self.bleu)
 
-    def samples_at(self, latency: float) -> np.ndarray:
-        pairs = zip(self.al_samples, self.bleu_samples, strict=True)
-        return np.array([_interpolate(latency, al, bleu) for al, bleu in pairs])
+    def samples_at(self, latencies: float | np.ndarray) -> np.ndarray:
+        """The same on every resample, at one AL or at one for each of them."""
+        wanted = np.broadcast_to(latencies, len(self.al_samples))
+        rows = zip(wanted, self.al_samples, self.bleu_samples, strict=True)
+        return np.array([_interpolate(float(latency), al, bleu) for latency, al, bleu in rows])
+
+    def own(self, latency: float) -> np.ndarray | None:
+        """The ALs on every resample of the setting that has this one on the corpus, if any has."""
+        found = np.flatnonzero(self.al == latency)
+        return self.al_samples[:, found[0]] if len(found) else None
 
 
 @dataclass(frozen=True)
@@ -178,14 +185,27 @@ def mean_gain(first: Curve, second: Curve, bootstrap: Bootstrap = RESAMPLE_1000)
     if not shared:
         return None
     latencies = [row.al for row in shared]
-    differences = [second.samples_at(al) - first.samples_at(al) for al in latencies]
+    differences = [_differences(first, second, al) for al in latencies]
     mean = float(np.mean([row.difference for row in shared]))
     return MeanGain(latencies, mean, *bounds(np.mean(differences, axis=0).tolist(), bootstrap))
 
 
 def _compare(first: Curve, second: Curve, al: float, bootstrap: Bootstrap) -> EqualLatency:
-    differences = second.samples_at(al) - first.samples_at(al)
+    differences = _differences(first, second, al)
     return EqualLatency(al, first.at(al), second.at(al), *bounds(differences.tolist(), bootstrap))
+
+
+def _differences(first: Curve, second: Curve, al: float) -> np.ndarray:
+    """On every resample, at the AL there of the setting that has this one on the corpus.
+
+    A resample moves the ends of both curves. At an AL that stays, a curve whose end has moved past
+    it would be read where it does not reach, and the interval of a setting at the end be
+    one-sided."""
+    own = first.own(al)
+    if own is None:
+        own = second.own(al)
+    wanted = al if own is None else own
+    return second.samples_at(wanted) - first.samples_at(wanted)
 
 
 def compare_settings(
@@ -200,7 +220,7 @@ def compare_settings(
 
 def signature(bootstrap: Bootstrap = RESAMPLE_1000) -> str:
     """How the intervals of differences were made."""
-    return f"equal-AL|interpolation:linear|test:paired|{bootstrap.signature}"
+    return f"equal-AL|interpolation:linear|at:own-AL|test:paired|{bootstrap.signature}"
 
 
 def _weights(sentences: int, bootstrap: Bootstrap) -> np.ndarray:

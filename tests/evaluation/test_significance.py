@@ -11,6 +11,7 @@ import sacrebleu
 from hf_simultaneous.evaluation.scores import Scoring, score
 from hf_simultaneous.evaluation.significance import (
     Bootstrap,
+    Curve,
     Resampled,
     bounds,
     compare_at_equal_al,
@@ -162,6 +163,35 @@ def test_equal_latency_is_a_straight_line_between_settings() -> None:
         assert one.difference == one.low == one.high == 0
 
 
+def drifting(*al: float, gain: float = 0.0) -> Curve:
+    """Settings on a straight line of BLEU over AL, which every resample moves along, and up and
+    down as a whole."""
+    generator = np.random.default_rng(2)
+    shift, level = (generator.normal(size=(50, 1)) for _ in range(2))
+    latencies = np.array(al)
+    moved = latencies + shift
+    line = 10 * latencies + gain
+    return Curve(latencies, line, moved, 10 * moved + gain + level)
+
+
+@pytest.mark.parametrize("latencies", [None, [3.0], [7.0], [5.0]])
+def test_the_ends_of_a_curve_are_read_where_they_are_on_each_resample(
+    latencies: list[float] | None,
+) -> None:
+    base, longer = drifting(3.0, 5.0, 7.0), drifting(1.0, 3.0, 5.0, 7.0, 9.0)
+    for first, second in ((base, base), (base, longer), (longer, base)):
+        for row in compare_at_equal_al(first, second, latencies, QUICK):
+            assert (row.difference, row.low, row.high) == pytest.approx((0, 0, 0), abs=1e-9)
+    better = drifting(2.0, 8.0, gain=4.0)
+    gain = mean_gain(base, better, QUICK)
+    assert gain is not None
+    assert (gain.difference, gain.low, gain.high) == pytest.approx((4, 4, 4))
+    for row in compare_at_equal_al(better, drifting(1.0, 9.0), sorted(better.al), QUICK):
+        assert (row.difference, row.low, row.high) == pytest.approx((-4, -4, -4))
+    (between,) = compare_at_equal_al(base, better, [4.0], QUICK)
+    assert between.difference == pytest.approx(4.0)
+
+
 def test_the_mean_gain_is_the_mean_of_the_gains_and_surer_than_each() -> None:
     first = curve([setting(k, 0.3) for k in (1, 3, 5)])
     second = curve([setting(k, 0.1) for k in (1, 3, 5)])
@@ -184,7 +214,9 @@ def test_settings_of_one_corpus_draw_the_same_sentences() -> None:
 
 def test_signatures() -> None:
     assert QUICK.signature == "bs:200|seed:12345|rng:pcg64|ci:0.95"
-    assert signature(QUICK) == f"equal-AL|interpolation:linear|test:paired|{QUICK.signature}"
+    assert (
+        signature(QUICK) == f"equal-AL|interpolation:linear|at:own-AL|test:paired|{QUICK.signature}"
+    )
 
 
 @pytest.mark.parametrize(
