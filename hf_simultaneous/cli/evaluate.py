@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import sets
-from ..evaluation.anticipation import anticipation, read_alignments
-from ..evaluation.logs import write_instances, write_text
+from ..evaluation.anticipation import anticipation, check_alignments, read_alignments
+from ..evaluation.logs import write_instances, write_log, write_text
 from ..evaluation.processes import is_main_process
 from ..evaluation.report import FACTS
 from ..evaluation.significance import doubts
@@ -39,7 +39,10 @@ def run(request: EvaluateRequest, *, quiet: bool = False, force: bool = False) -
     languages = asdict(request.languages)
     place = found_set(request.model, latency=latency, quantize=request.quantize, **languages)
     source, references = read_corpus(request.source, request.references, request.limit)
-    alignments = read_alignments(request.alignments) if request.alignments else None
+    alignments = None
+    if request.alignments:
+        alignments = read_alignments(request.alignments)[: request.limit]
+        check_alignments(len(source), alignments)
     with waiting_for():
         from ..evaluation.corpus import evaluate
         from ..generation import AdaptiveWaitKGenerator
@@ -53,9 +56,8 @@ def run(request: EvaluateRequest, *, quiet: bool = False, force: bool = False) -
     if request.ensembles is not None:
         generator = generator.with_ensembles(request.ensembles)
     decoding = request.decoding.of(generator, beams=request.beams, progress=not quiet)
-    log = request.output / "log.jsonl"
     policy = policy_for(generator)
-    result = evaluate(generator, source, references, policy, decoding=decoding, log=log)
+    result = evaluate(generator, source, references, policy, decoding=decoding)
     facts = {
         **result.scores.as_dict(),
         "policy": result.policy,
@@ -65,7 +67,7 @@ def run(request: EvaluateRequest, *, quiet: bool = False, force: bool = False) -
         "settings": request.settings,
     }
     if alignments is not None:
-        found = anticipation(result.lines, alignments[: request.limit])
+        found = anticipation(result.lines, alignments)
         facts["anticipation"] = found.rate
         facts["signatures"]["anticipation"] = found.signature
     _write(request.output, result, facts)
@@ -94,10 +96,14 @@ def _check_result(request: EvaluateRequest, *, force: bool) -> None:
 
 
 def _write(output: Path, result: "Evaluation", facts: dict[str, Any]) -> None:
+    """All at the very end: a run that fails leaves the result that was there as it was."""
     if not is_main_process():
         return
     if all(line.word_delays is not None for line in result.lines):
         write_instances(output / "instances.log", result.lines)
+    else:
+        (output / "instances.log").unlink(missing_ok=True)  # that of another result
+    write_log(output / "log.jsonl", result.lines)
     write_text(output / "scores.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
 

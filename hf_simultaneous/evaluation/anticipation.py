@@ -59,13 +59,18 @@ def _alignment(line: str, place: str) -> Alignment:
     return last
 
 
-def anticipation(lines: Sequence[LoggedSentence], alignments: Sequence[Alignment]) -> Anticipation:
-    """A word that is aligned to several source words needs all of them, as in Ma et al. (2019)."""
-    if len(lines) != len(alignments):
+def check_alignments(sentences: int, alignments: Sequence[Alignment]) -> None:
+    """Refuse alignments of another corpus; this can be told before it is decoded."""
+    if sentences != len(alignments):
         raise ValueError(
-            f"there must be an alignment for each of the {len(lines)} sentences; got "
+            f"there must be an alignment for each of the {sentences} sentences; got "
             f"{len(alignments)}"
         )
+
+
+def anticipation(lines: Sequence[LoggedSentence], alignments: Sequence[Alignment]) -> Anticipation:
+    """A word that is aligned to several source words needs all of them, as in Ma et al. (2019)."""
+    check_alignments(len(lines), alignments)
     pairs = list(zip(lines, alignments, strict=True))
     fitting = [_inside(line, alignment) for line, alignment in pairs]
     links, lost = sum(map(len, alignments)), sum(map(len, alignments)) - sum(map(len, fitting))

@@ -66,13 +66,14 @@ def evaluate(
     if early_stop is not None:
         decoding = replace(decoding, early_stop=early_stop)
     lines = decode_corpus(generator, source, references, policy, decoding)
-    if log is not None and is_main_process():
-        write_log(log, lines)
     name = describe(policy or generator.usual_policy)
     if decoding.beams > 1:
         name += f", beam {decoding.beams}"
+    scores = score(lines, scoring)
+    if log is not None and is_main_process():
+        write_log(log, lines)
     return Evaluation(
-        score(lines, scoring),
+        scores,
         tuple(lines),
         name,
         encoder_of(generator),

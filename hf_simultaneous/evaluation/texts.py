@@ -6,6 +6,8 @@ import codecs
 from collections.abc import Sequence
 from pathlib import Path
 
+from ..words import source_words
+
 
 def read_sentences(path: str | Path, limit: int | None = None) -> list[str]:
     """A sentence a line; lines end at `\\n` alone, because text may hold other characters that look
@@ -53,3 +55,9 @@ def check_texts(source: list[str], streams: list[list[str]]) -> None:
         empty = next((index for index, text in enumerate(texts) if not text.strip()), None)
         if empty is not None:
             raise ValueError(f"{name} sentence {empty + 1} is empty; leave that pair out")
+        wordless = next((index for index, text in enumerate(texts) if not source_words(text)), None)
+        if wordless is not None:
+            raise ValueError(
+                f"{name} sentence {wordless + 1} has no word in it, only {texts[wordless]!r}; "
+                f"leave that pair out"
+            )

@@ -180,6 +180,31 @@ def test_a_result_of_other_settings_is_not_overwritten(folder, tmp_path):
     assert ask("2").exit_code == 2, "whatever that was, it was not ours"
 
 
+def test_a_run_that_fails_leaves_the_result_that_was_there(folder, tmp_path, monkeypatch):
+    files = ["--source", folder / "source.txt", "--reference", folder / "reference.txt"]
+    given = ["evaluate", *files, "--model", folder / "set", "--output", tmp_path / "out", "--k"]
+
+    def ask(k, *options):
+        asked = [*given, k, "--policy", "wait-k", "--timed", "0", "--force", "--quiet", *options]
+        return CliRunner().invoke(app, [*map(str, asked)])
+
+    assert ask(1).exit_code == 0
+    before = {path.name: path.read_text() for path in (tmp_path / "out").iterdir()}
+    (tmp_path / "outside.wa").write_text("7-7\n7-7\n7-7\n7-7\n")
+    (tmp_path / "few.wa").write_text("0-0\n")
+    failed = ask(2, "--alignments", tmp_path / "outside.wa")
+    assert "4 of 4 aligned words are outside their sentences" in failed.stderr
+    assert {path.name: path.read_text() for path in (tmp_path / "out").iterdir()} == before
+    monkeypatch.setattr("hf_simultaneous.evaluation.corpus._Corpus._words_read", lambda *_: None)
+    assert ask(2).exit_code == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"log.jsonl", "scores.json"}
+    monkeypatch.setattr(
+        AdaptiveWaitKGenerator, "from_pretrained", lambda *_, **__: pytest.fail("loaded")
+    )
+    few = ask(2, "--alignments", tmp_path / "few.wa")
+    assert "an alignment for each of the 4 sentences; got 1" in few.stderr
+
+
 def test_references_are_needed(folder):
     with pytest.raises(ValueError, match="at least one file of references"):
         EvaluateRequest(source=folder, references=[], output=folder)

@@ -321,6 +321,7 @@ BAD = [
     ((["w3"], ["w3", "w4"]), {}, "got 1 and 2 in reference 1"),
     ((["w3", " "], ["w3", "w4"]), {}, "source sentence 2 is empty"),
     ((["w3", "w4"], ["w3", ""]), {}, "reference sentence 2 is empty"),
+    ((["w3", "\x07"], ["w3", "w4"]), {}, r"source sentence 2 has no word in it, only '\\x07'"),
     (
         (["w3", "w4 " * 70], ["w3", "w4"]),
         {},
