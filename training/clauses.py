@@ -12,8 +12,8 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
+from .aligned import add_output, write_aligned
 from .clause_words import (
     ASKING,
     FIRST,
@@ -31,7 +31,7 @@ from .clause_words import (
     WITH,
 )
 from .command import command_line, exit_code
-from .everyday import slots, write_pairs
+from .everyday import slots
 
 
 PERSONS = ("1s", "2s", "3s", "1p", "2p", "3p")
@@ -276,10 +276,10 @@ def _ended(pair: Pair, end: str) -> Pair:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = command_line("clauses", __doc__)
-    parser.add_argument("--output", required=True, type=Path, help="writes OUTPUT.de and OUTPUT.en")
+    add_output(parser)
     parser.add_argument("--count", type=int, default=30000)
     given = parser.parse_args(arguments)
-    return exit_code(lambda: write_pairs(given.output, pairs(given.count)))
+    return exit_code(lambda: write_aligned(given.output, pairs(given.count), force=given.force))
 
 
 if __name__ == "__main__":

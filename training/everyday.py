@@ -8,9 +8,9 @@ are this project's own. Knows words; nothing of tokens or training.
 
 import random
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
+from .aligned import add_output, write_aligned
 from .command import command_line, exit_code
 from .everyday_words import (
     CITIES,
@@ -51,22 +51,13 @@ def pairs(count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
             )
 
 
-def write_pairs(output: Path, given: Iterable[tuple[str, str]]) -> None:
-    """Two aligned files, `output` with `.de` and `.en` after it."""
-    made = list(given)
-    output.parent.mkdir(parents=True, exist_ok=True)
-    for side, language in enumerate(("de", "en")):
-        lines = "".join(f"{pair[side]}\n" for pair in made)
-        Path(f"{output}.{language}").write_text(lines, encoding="utf-8")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = command_line("everyday", __doc__)
-    parser.add_argument("--output", required=True, type=Path, help="writes OUTPUT.de and OUTPUT.en")
+    add_output(parser)
     parser.add_argument("--count", type=int, default=6000)
     given = parser.parse_args(arguments)
-    return exit_code(lambda: write_pairs(given.output, pairs(given.count)))
+    return exit_code(lambda: write_aligned(given.output, pairs(given.count), force=given.force))
 
 
 def _lines(text: str) -> list[tuple[str, str]]:

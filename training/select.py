@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from .aligned import add_output, write_aligned
 from .checked import InputError
 from .command import command_line, exit_code
 from .corpora import read_lines
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--source", required=True, type=Path, help="German, a sentence a line")
     parser.add_argument("--reference", required=True, type=Path, help="its translations")
     parser.add_argument("--max-words", type=int, help="of the German sentence")
-    parser.add_argument("--output", required=True, type=Path, help="writes OUTPUT.de and OUTPUT.en")
+    add_output(parser)
     given = parser.parse_args(arguments)
     return exit_code(lambda: print(_select(given)))
 
@@ -65,10 +66,7 @@ def _select(given: Namespace) -> str:
     found = list(kept(zip(*sides, strict=True), given.max_words))
     if not found:
         raise InputError(f"no sentence of {given.source} is German and short enough")
-    given.output.parent.mkdir(parents=True, exist_ok=True)
-    for side, suffix in enumerate((".de", ".en")):
-        text = "".join(f"{pair[side]}\n" for pair in found)
-        Path(f"{given.output}{suffix}").write_text(text, encoding="utf-8")
+    write_aligned(given.output, found, force=given.force)
     return f"{len(found)} of {len(sides[0])} pairs kept"
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from hf_simultaneous import AdaptiveWaitKGenerator
+from hf_simultaneous.places import is_set
 from hf_simultaneous.sets import BUILTIN
 
 from .checked import InputError
@@ -42,6 +43,11 @@ def ship(folder: Path, to: Path) -> str:
     if not (folder / "README.md").is_file():
         raise InputError(
             f"{folder} has no card; write one with hf-simultaneous card {folder} --facts FILE"
+        )
+    if to.exists() and not is_set(to) and not (to.is_dir() and not any(to.iterdir())):
+        raise InputError(
+            f"--to {to} holds something else than a set, which would be lost; give a set, an empty "
+            f"folder or a new one"
         )
     weights = sum(path.stat().st_size for path in folder.rglob("*.safetensors"))
     if weights > LIMIT:

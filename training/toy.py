@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from .aligned import add_force, write_aligned
 from .command import command_line, exit_code
 
 
@@ -89,21 +90,20 @@ def toy_splits(seed: int = 1) -> dict[str, list[Pair]]:
     return {"train": pairs[:6000], "dev": pairs[6000:6200], "test": pairs[6200:]}
 
 
-def write_splits(folder: Path) -> None:
+def write_splits(folder: Path, *, force: bool = False) -> None:
     """Dev and test sentences as dev.de, dev.en, test.de and test.en."""
-    folder.mkdir(parents=True, exist_ok=True)
     for name in ("dev", "test"):
         pairs = toy_splits()[name]
-        for ending, lines in (("de", [p.source for p in pairs]), ("en", [p.target for p in pairs])):
-            (folder / f"{name}.{ending}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        write_aligned(folder / name, ((one.source, one.target) for one in pairs), force=force)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = command_line("toy", "Write the toy pair's dev and test sentences.")
     parser.add_argument("--output", required=True, type=Path, help="folder for the four files")
+    add_force(parser)
     given = parser.parse_args(arguments)
-    return exit_code(lambda: write_splits(given.output))
+    return exit_code(lambda: write_splits(given.output, force=given.force))
 
 
 def _sentence(rng: random.Random) -> Pair:

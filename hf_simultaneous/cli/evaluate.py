@@ -174,6 +174,8 @@ def _check_new(output: Path) -> None:
     check_output(output)
     if is_set(output):
         raise ValueError(f"{output} is a set already; give it as --model, or another --output")
+    if output.exists() and any(output.iterdir()):
+        raise ValueError(f"{output} is not empty; give a new folder as --output")
 
 
 def _new_set(generator: "AdaptiveWaitKGenerator", origin: Path, output: Path) -> None:

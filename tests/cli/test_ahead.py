@@ -69,6 +69,7 @@ MISTAKES = {
     "evaluate --source a.de --reference a.en --output a.de/x": "a.de is a file; --output is a",
     "compare --source a.de --reference a.en --output a.de": "a.de is a file; --output is a folder",
     "calibrate --source a.de --reference a.en --output a.de": "a.de is a file; --output is",
+    "calibrate --source a.de --reference a.en --output .": "is not empty; give a new folder",
     "report a.de": "holds no experiment",
     "report ./nowhere": "holds no experiment",
 }

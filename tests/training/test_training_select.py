@@ -2,6 +2,7 @@
 
 import pytest
 
+from training import clauses, everyday, toy
 from training.select import is_german, kept, main
 
 
@@ -50,3 +51,38 @@ def test_the_command_says_how_many_are_left(tmp_path, capsys):
     assert main([*options, "--output", str(tmp_path / "none")]) == 2
     assert "has 5 lines" in capsys.readouterr().err
     assert not list(tmp_path.glob("none*"))
+
+
+def test_no_file_of_the_user_is_written_over(tmp_path, capsys):
+    """Its own input is such a file; what says the same already is not lost."""
+    source, reference = tmp_path / "t.de", tmp_path / "t.en"
+    source.write_text("\n".join(GERMAN + OTHERS[:2]) + "\n", encoding="utf-8")
+    reference.write_text("a\nb\nc\nd\ne\n", encoding="utf-8")
+    options = ["--source", str(source), "--reference", str(reference), "--output"]
+    assert main([*options, str(tmp_path / "t")]) == 2
+    assert "t.de is there and would be lost; give another --output, or --force" in (
+        capsys.readouterr().err
+    )
+    assert len(source.read_text(encoding="utf-8").splitlines()) == 5
+    for _ in range(2):
+        assert main([*options, str(tmp_path / "kept")]) == 0
+    (tmp_path / "kept.en").write_text("mine\n")
+    assert main([*options, str(tmp_path / "kept")]) == 2
+    assert (tmp_path / "kept.en").read_text() == "mine\n"
+    assert main([*options, str(tmp_path / "kept"), "--force"]) == 0
+    assert (tmp_path / "kept.en").read_text() == "a\nb\nc\n"
+
+
+@pytest.mark.parametrize("command", [clauses, everyday, toy])
+def test_whoever_makes_pairs_may_make_them_again(command, tmp_path, capsys):
+    count = [] if command is toy else ["--count", "9"]
+    options = ["--output", str(tmp_path / "x" / "test"), *count]
+    if command is toy:
+        options[1] = str(tmp_path / "x")
+    for _ in range(2):
+        assert command.main(options) == 0
+    (tmp_path / "x" / "test.de").write_text("mine\n")
+    assert command.main(options) == 2
+    assert "test.de is there and would be lost" in capsys.readouterr().err
+    assert command.main([*options, "--force"]) == 0
+    assert (tmp_path / "x" / "test.de").read_text() != "mine\n"

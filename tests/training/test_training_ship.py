@@ -52,6 +52,7 @@ def test_a_set_that_cannot_be_shipped_leaves_the_old_one(
 ) -> None:
     place = tmp_path / "builtin"
     place.mkdir()
+    (place / "adaptive_config.json").write_text("{}")
     (place / "old").write_text("old")
     monkeypatch.setattr(ship, "LIMIT", 10)
     assert main(["--set", str(folder), "--to", str(place)]) == 2
@@ -65,3 +66,15 @@ def test_a_set_that_cannot_be_shipped_leaves_the_old_one(
     assert "has no card; write one with hf-simultaneous card" in capsys.readouterr().err
     assert (place / "old").read_text() == "old"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["builtin", "set"]
+
+
+def test_what_is_no_set_is_not_removed(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    assert main(["--set", str(folder), "--to", str(home)]) == 0, "it was empty"
+    (home / "adaptive_config.json").unlink()
+    assert main(["--set", str(folder), "--to", str(home)]) == 2
+    assert "holds something else than a set, which would be lost" in capsys.readouterr().err
+    assert (home / "README.md").exists()

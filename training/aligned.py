@@ -1,0 +1,41 @@
+"""Two aligned files, German and English, as the commands that make pairs write them.
+
+Knows files; what the sentences are is the commands' business."""
+
+from argparse import ArgumentParser
+from collections.abc import Iterable
+from pathlib import Path
+
+from .checked import InputError
+
+
+SUFFIXES = (".de", ".en")
+
+
+def add_output(parser: ArgumentParser) -> None:
+    """The options of every command that writes such files."""
+    parser.add_argument("--output", required=True, type=Path, help="writes OUTPUT.de and OUTPUT.en")
+    add_force(parser)
+
+
+def add_force(parser: ArgumentParser) -> None:
+    parser.add_argument("--force", action="store_true", help="write over files that say other")
+
+
+def write_aligned(output: Path, pairs: Iterable[tuple[str, str]], *, force: bool = False) -> None:
+    """`output` with `.de` and `.en` after it. Files that say the same already are no obstacle, so
+    the same command can be run again; any others might be somebody's, and are refused."""
+    made = list(pairs)
+    texts = {
+        Path(f"{output}{suffix}"): "".join(f"{pair[side]}\n" for pair in made).encode()
+        for side, suffix in enumerate(SUFFIXES)
+    }
+    for path, text in texts.items():
+        if not force and path.exists() and not (path.is_file() and path.read_bytes() == text):
+            raise InputError(
+                f"{path} is there and would be lost; give another --output, or --force to write "
+                f"over it"
+            )
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for path, text in texts.items():
+        path.write_bytes(text)
