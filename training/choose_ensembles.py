@@ -23,8 +23,8 @@ from hf_simultaneous.evaluation import (
     tail_named,
     text_decoding,
 )
+from hf_simultaneous.evaluation.fingerprints import fingerprint
 from hf_simultaneous.evaluation.logs import write_text
-from hf_simultaneous.evaluation.report import fingerprint
 from hf_simultaneous.evaluation.scores import texts
 from hf_simultaneous.metrics import corpus_bleu
 from hf_simultaneous.schedule import FULL, K

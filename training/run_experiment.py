@@ -16,7 +16,8 @@ from pathlib import Path
 from hf_simultaneous import AdaptiveWaitKGenerator
 from hf_simultaneous.evaluation import Decoding, read_sentences, tail_named
 from hf_simultaneous.evaluation.experiment import METHODS, PAPER, Setting, Trial, run, settings_of
-from hf_simultaneous.evaluation.report import ADAPTIVE, OFFLINE, fingerprint
+from hf_simultaneous.evaluation.fingerprints import fingerprint
+from hf_simultaneous.evaluation.report import ADAPTIVE, OFFLINE
 from hf_simultaneous.sets import read_set_config
 
 from .checked import InputError
@@ -125,10 +126,11 @@ def run_experiment(plan: Plan) -> str:
 
 
 def _fingerprint(plan: Plan, texts: list[list[str]]) -> str:
-    """Changes with the models' weights, with what the set says of them, with the sentences, and
-    with the tail where it is not the paper's."""
+    """Changes with the models, with what the set says of them, with the sentences, and with the
+    tail where it is not the paper's."""
     config = read_set_config(plan.set)
-    given = [texts, *(config[name] for name in ("dev_scores", "early_stop", "history"))]
+    told = ("dev_scores", "early_stop", "history", "source_language", "target_language")
+    given = [texts, *(config.get(name) for name in told)]
     tail = (plan.tail_beams, plan.tail)
     return fingerprint(plan.set, given if tail == (1, "k_max") else [*given, tail])
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ..evaluation.report import METHODS, fingerprint
+from ..evaluation.fingerprints import fingerprint
+from ..evaluation.report import METHODS
 from ..evaluation.texts import read_corpus
 from ..places import set_folder
 from ..schedule import FULL
@@ -36,7 +37,8 @@ def run(request: CompareRequest, tell: Callable[[str], None], *, quiet: bool = F
     decoding = request.decoding.of(generator, progress=not quiet)
     policies = {_title(name): name for name in request.policies or usual(generator)}
     points = {name: dict(rhos) for name, rhos in generator.latencies.items()}
-    inputs = [source, references, decoding.signature(generator), points, dict(generator.ensembles)]
+    told = [generator.source_language, generator.target_language, generator.history]
+    how = [decoding.signature(generator), points, dict(generator.ensembles), *told]
     trial = Trial(
         output=request.output,
         generator=generator,
@@ -50,7 +52,7 @@ def run(request: CompareRequest, tell: Callable[[str], None], *, quiet: bool = F
         references=references,
         decoding=decoding,
         names=(place.name, request.source.stem),
-        fingerprint=fingerprint(place, inputs),
+        fingerprint=fingerprint(place, [source, references, *how]),
         anew=tuple(title for title in policies if policies[title] in own),  # the file may differ
     )
     return run_trial(trial, tell)

@@ -179,8 +179,8 @@ def _claim_folder(trial: Trial) -> None:
         known = json.loads(path.read_text(encoding="utf-8"))
         if known["fingerprint"] != facts["fingerprint"]:
             raise ValueError(
-                f"{trial.output} holds an experiment with other models, sentences or tails; give "
-                f"another --output"
+                f"{trial.output} holds an experiment with other models, languages, "
+                f"sentences or tails; give another --output"
             )
         for name in ("settings", "time_table"):
             facts[name] = {**known.get(name, {}), **facts[name]}

@@ -115,14 +115,6 @@ def log_path(folder: Path, method: str, setting: str) -> Path:
     return folder / "runs" / method / f"{setting}.jsonl"
 
 
-def fingerprint(folder: Path, inputs: Any) -> str:
-    """Changes with the weights in a folder and with what they are given."""
-    digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode())
-    for weights in sorted(folder.rglob("*.safetensors")):
-        digest.update(weights.read_bytes())
-    return digest.hexdigest()
-
-
 def scored(log: Path) -> dict[str, Any]:
     """The scores of a log."""
     return dict(_kept(log)["scores"])

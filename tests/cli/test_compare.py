@@ -132,7 +132,7 @@ def test_what_does_not_go_together_is_refused(models, folder):
     assert "full need a full-sentence model, and the set has none" in small.stderr
     assert compare(models, folder, "--policy", "wait-k").exit_code == 0
     other = compare(models, folder, "--policy", "wait-k", "--limit", "2")
-    assert "holds an experiment with other models, sentences or tails" in other.stderr
+    assert "holds an experiment with other models, languages, sentences or tails" in other.stderr
     files = ["--source", folder / "a.de", "--reference", folder / "a.en", "--model", models / "set"]
     given = ["evaluate", *files, "--k", "1", "--force", "--quiet", "--output"]
 
@@ -159,8 +159,11 @@ def nllb(tmp_path_factory):
 
 
 def test_a_model_of_another_family_is_compared(nllb, folder):
-    told = ["--from", "deu_Latn", "--to", "eng_Latn", "--policy", "hold-n"]
+    told = ["--from", "deu_Latn", "--to", "eng_Latn", "--policy", "test-time-wait-k"]
     outcome = compare(nllb, folder, *told, name="")
     assert outcome.exit_code == 0, outcome.output
     facts = json.loads((folder / "out" / "experiment.json").read_text())
     assert (facts["encoder"], facts["full_encoder"]) == ("prefix", "prefix")
+    other = [*told[:3], "fra_Latn", *told[4:]]
+    refusal = "holds an experiment with other models, languages, sentences or tails"
+    assert refusal in compare(nllb, folder, *other, name="").stderr

@@ -4,11 +4,14 @@ missing."""
 import csv
 import json
 from dataclasses import replace
+from shutil import copytree
 
 import pytest
 from typer.testing import CliRunner
 
+from hf_simultaneous import AdaptiveWaitKGenerator
 from hf_simultaneous.cli import app
+from hf_simultaneous.evaluation.fingerprints import fingerprint
 from hf_simultaneous.evaluation.logs import read_log, write_log
 from hf_simultaneous.evaluation.report import (
     load_experiment,
@@ -19,6 +22,44 @@ from hf_simultaneous.evaluation.report import (
 )
 from hf_simultaneous.evaluation.scores import score
 from tests.corpora import FACTS, SETTINGS, corpus
+from tests.tiny import tiny_model
+
+
+@pytest.fixture(scope="module")
+def saved(tokenizer, tmp_path_factory):
+    """A set of two tiny models."""
+    place = tmp_path_factory.mktemp("set")
+    models = {k: tiny_model(seed=k) for k in (1, 2)}
+    AdaptiveWaitKGenerator(models, tokenizer).save_pretrained(place)
+    return place
+
+
+def with_entry(path, **entries):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **entries}))
+
+
+NAMED = {"members": {"1": {"repo": "me/it", "revision": "a"}, "2": {"folder": "."}}}
+CHANGES = {
+    "an option of a member": lambda place: with_entry(place / "wait-1" / "config.json", catchup=3),
+    "the tokenizer": lambda place: with_entry(place / "tokenizer.json", version="2"),
+    "a member elsewhere": lambda place: with_entry(place / "adaptive_config.json", **NAMED),
+    "the precision": lambda place: with_entry(place / "adaptive_config.json", quantize="int8"),
+}
+NO_CHANGES = {
+    "nothing": lambda place: None,
+    "facts of a run": lambda place: (place / "wait-1" / "training.json").write_text("{}"),
+    "a grid that is not finished": lambda place: (place / "dev_grid.json").write_text("{}"),
+    "a card": lambda place: (place / "README.md").write_text("It."),
+}
+
+
+@pytest.mark.parametrize("change", {**CHANGES, **NO_CHANGES})
+def test_a_fingerprint_tells_what_is_decoded_otherwise(saved, tmp_path, change):
+    copytree(saved, tmp_path / "set")
+    {**CHANGES, **NO_CHANGES}[change](tmp_path / "set")
+    same = fingerprint(tmp_path / "set", ["a"]) == fingerprint(saved, ["a"])
+    assert same == (change in NO_CHANGES)
+    assert fingerprint(saved, ["a"]) != fingerprint(saved, ["b"])
 
 
 @pytest.fixture

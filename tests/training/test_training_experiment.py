@@ -108,7 +108,7 @@ def test_another_experiment_s_folder_is_left_alone(folder, capsys, monkeypatch):
     monkeypatch.setattr("hf_simultaneous.evaluation.report._draw", lambda *_: None)
     assert run(folder, "--methods", "wait-k") == 0
     assert run(folder, "--methods", "wait-k", "--limit", "2") == 2
-    refusal = "holds an experiment with other models, sentences or tails"
+    refusal = "holds an experiment with other models, languages, sentences or tails"
     assert refusal in capsys.readouterr().err
     assert run(folder, "--methods", "wait-k", "--tail-beams", "2") == 2
     assert refusal in capsys.readouterr().err
