@@ -68,7 +68,8 @@ def check_folder(folder: Path, identity: dict[str, Any], resume: bool) -> None:
         raise InputError(
             f"--output {folder} holds a run already; go on with --resume, or give another folder"
         )
-    different = _differences(read_run(folder), json.loads(json.dumps(identity)))
+    now = json.loads(json.dumps(identity))
+    different = [*_differences(read_run(folder), now), *_other_end(read_run(folder), now)]
     if different:
         raise InputError(
             f"--output {folder} holds another run: {different[0]}. Resume with what it was started "
@@ -120,6 +121,15 @@ def _differences(before: dict[str, Any], now: dict[str, Any], path: str = "") ->
         ):  # an option that came later is off
             found.append(f"{name.removeprefix('config.')} was {old!r} and is now {new!r}")
     return found
+
+
+def _other_end(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Another last step, where the rate of every step depends on it."""
+    old, new = (one["config"].get("training", {}) for one in (before, now))
+    if new.get("schedule") != "cosine" or old.get("max_steps") == new.get("max_steps"):
+        return []
+    steps = f"training.max_steps was {old.get('max_steps')} and is now {new.get('max_steps')}"
+    return [f"{steps}, towards which `schedule: cosine` lowers the rate"]
 
 
 def tokenizer_of(init_from: str | None) -> PreTrainedTokenizerBase | None:

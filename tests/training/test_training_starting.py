@@ -49,6 +49,26 @@ def test_memory_is_left_alone_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None
     starting.keep_freed_memory()
 
 
+@pytest.mark.parametrize(
+    ("schedule", "steps", "refused"),
+    [("cosine", 20, True), ("cosine", 10, False), ("inverse_sqrt", 20, False)],
+)
+def test_another_last_step_is_another_run_where_the_rate_falls_towards_it(
+    tmp_path: Path, schedule: str, steps: int, refused: bool
+) -> None:
+    def identity(max_steps: int) -> dict[str, Any]:
+        training = {"schedule": schedule, "max_steps": max_steps}
+        return {"config": {"training": training}, "k": 3, "init_from": None}
+
+    (tmp_path / "checkpoints" / "step-00000001").mkdir(parents=True)
+    (tmp_path / "run.json").write_text(json.dumps(identity(10)))
+    if not refused:
+        check_folder(tmp_path, identity(steps), resume=True)
+        return
+    with pytest.raises(InputError, match="training.max_steps was 10 and is now 20, towards which"):
+        check_folder(tmp_path, identity(steps), resume=True)
+
+
 DAMAGED = ["", "[]", "{}", "null", "[" * 100_000]
 
 
