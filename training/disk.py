@@ -27,8 +27,16 @@ def require_space(folder: Path, needed: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
+def check_is_folder(output: Path) -> None:
+    """Refuse a place where no folder can be."""
+    there = next((place for place in (output, *output.parents) if place.exists()), output)
+    if there.exists() and not there.is_dir():
+        raise InputError(f"--output {output} must be a folder, and {there} is a file; give another")
+
+
 def require_empty(output: Path) -> None:
     """Refuse to write among other files."""
+    check_is_folder(output)
     if output.exists() and any(output.iterdir()):
         raise InputError(f"--output {output} is not empty; give another folder")
 

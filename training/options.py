@@ -221,6 +221,11 @@ def _read(path: str | Path) -> dict[str, Any]:
         raise InputError(
             f"there is no configuration file {path}; those that ship are in training/configs"
         ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{path} cannot be read as a configuration: {error}; give a YAML file in UTF-8, such "
+            f"as those in training/configs"
+        ) from None
     try:
         values = yaml.safe_load(text)
     except yaml.YAMLError as error:

@@ -174,13 +174,12 @@ def _findings(experiment: Experiment) -> str:
         below = sum(row.high < 0 for row in claims)
         counts = f"above at {above}, below at {below} of {len(claims)}"
         mean = experiment.mean_gain(method)
-        assert mean is not None
         rows.append(
             (
                 method,
                 PAPER.get(method, ""),
                 f"{_signed(best)} at AL {best.al:.1f}",
-                _signed(mean),
+                _signed(mean) if mean else "–",  # of a single point there is none
                 counts,
             )
         )

@@ -27,7 +27,7 @@ from hf_simultaneous.families import OURS
 from hf_simultaneous.schedule import FULL
 
 from .checked import InputError
-from .disk import writing
+from .disk import check_is_folder, writing
 from .finish import CHECKPOINTS, FACTS
 from .options import RunConfig, model_config
 from .stock import OWN, generator_of, kind_of, load
@@ -56,6 +56,7 @@ LOOSE = re.compile(
 def check_folder(folder: Path, identity: dict[str, Any], resume: bool) -> None:
     """Refuse a folder that holds something else, or this very run where it is not to go on. Changes
     nothing."""
+    check_is_folder(folder)
     if not folder.exists() or not any(folder.iterdir()):
         return
     if not (folder / RUN).is_file():

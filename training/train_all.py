@@ -32,6 +32,7 @@ from . import train_wait_k
 from .checked import InputError
 from .command import command_line, exit_code
 from .data import prepare
+from .disk import check_is_folder
 from .finish import FACTS, read_facts
 from .options import MULTI, RunConfig, TrainedK, load_config, parse_ks
 from .starting import RUN, check_folder, tokenizer_of
@@ -162,6 +163,7 @@ def parse(arguments: Sequence[str] | None) -> Plan:
 
 def train_all(plan: Plan) -> Path:
     """Train what is missing; returns the folder of the set."""
+    check_is_folder(plan.output)
     if not plan.resume and plan.output.exists() and any(plan.output.iterdir()):
         raise InputError(
             f"--output {plan.output} is not empty; go on with --resume, or give another folder"

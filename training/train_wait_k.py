@@ -141,6 +141,8 @@ def parse(arguments: Sequence[str] | None) -> Run:
     )
     given = parser.parse_args(arguments)
     k = parse_k(given.k)
+    if given.seed is not None and given.seed < 0:
+        raise InputError(f"--seed must be at least 0; got {given.seed}")
     config = load_config(given.config)
     return Run(
         config=config.for_run(k, init_from=given.init_from, seed=given.seed),

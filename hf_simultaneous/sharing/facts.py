@@ -37,12 +37,16 @@ class Stated:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            wanted = Mapping if name == "scores" else str
-            if value is not None and not isinstance(value, wanted):
-                raise ValueError(
-                    f"{name} must be {'names and files' if name == 'scores' else 'text'}; got "
-                    f"{value!r}"
-                )
+            if name != "scores" and value is not None and not isinstance(value, str):
+                raise ValueError(f"{name} must be text; got {value!r}")
+        if not _names_files(self.scores):
+            raise ValueError(f"scores must be names and files; got {self.scores!r}")
+
+
+def _names_files(scores: Any) -> bool:
+    return isinstance(scores, Mapping) and all(
+        isinstance(part, str) for entry in scores.items() for part in entry
+    )
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def read_stated(path: str | Path) -> Stated:
     if unknown:
         raise ValueError(f"{path} may hold {', '.join(_names())}; got {unknown[0]!r}")
     try:
-        stated = Stated(**values)
+        stated = Stated(**{name: value for name, value in values.items() if value is not None})
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return replace(

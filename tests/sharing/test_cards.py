@@ -253,6 +253,7 @@ def test_the_command(whole, tmp_path):
         ("[1]", r"card.yaml may hold title, .*; got \[1\]"),
         ("license: mit", "may hold title, .*licence.*; got 'license'"),
         ("title: 3", "card.yaml: title must be text; got 3"),
+        ("scores: {test: 3}", "card.yaml: scores must be names and files; got {'test': 3}"),
         ("scores: [a]", r"card.yaml: scores must be names and files; got \['a'\]"),
     ],
 )
@@ -260,6 +261,11 @@ def test_what_people_state_is_checked(tmp_path, text, message):
     (tmp_path / "card.yaml").write_text(text)
     with pytest.raises(ValueError, match=message):
         read_stated(tmp_path / "card.yaml")
+
+
+def test_what_is_left_empty_is_not_stated(tmp_path):
+    (tmp_path / "card.yaml").write_text("title:\nscores:\n")
+    assert read_stated(tmp_path / "card.yaml") == Stated()
 
 
 def test_files_that_are_missing_or_say_something_else(whole, tmp_path):

@@ -62,6 +62,18 @@ def test_every_part_is_filled_and_prose_stays(
     assert page.read_text() == text
 
 
+def test_a_method_of_one_setting_has_no_mean(page: Path) -> None:
+    """No AL of wait-k is its own, so there is nothing to take the mean of."""
+    folder = Path("runs/toy/experiment")
+    settings = {**FACTS["settings"], "mine.policy": ["own"]}
+    (folder / "experiment.json").write_text(json.dumps({**FACTS, "settings": settings}))
+    write_log(log_path(folder, "mine.policy", "own"), corpus(2, 0.1))
+    page.write_text(marked("findings"))
+    assert main([str(page)]) == 0
+    (row,) = [line for line in page.read_text().splitlines() if line.startswith("| mine.policy |")]
+    assert " | – | above at 1, below at 0 of 1 |" in row
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 
-from training import starting
+from training import starting, train_all, train_wait_k
 from training.checked import InputError
 from training.data import prepare
 from training.finish import read_facts
@@ -67,6 +68,35 @@ def test_another_last_step_is_another_run_where_the_rate_falls_towards_it(
         return
     with pytest.raises(InputError, match="training.max_steps was 10 and is now 20, towards which"):
         check_folder(tmp_path, identity(steps), resume=True)
+
+
+@pytest.mark.parametrize("command", [train_wait_k, train_all])
+def test_what_is_no_folder_is_no_output(
+    settings: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], command: Any
+) -> None:
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings))
+    (tmp_path / "file").write_text("mine")
+    k = ["--k", "3"] if command is train_wait_k else []
+    given = ["--config", str(tmp_path / "config.yaml"), *k, "--output"]
+    for output in (tmp_path / "file", tmp_path / "file" / "run"):
+        assert command.main([*given, str(output)]) == 2
+        said = capsys.readouterr().err
+        assert f"--output {output} must be a folder, and {tmp_path / 'file'} is a file" in said
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_what_cannot_be_read_or_used_is_said_in_one_line(
+    settings: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "latin1.yaml").write_bytes("data: schön".encode("latin-1"))
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(settings))
+    rest = ["--k", "3", "--output", str(tmp_path / "out")]
+    for config in (tmp_path, tmp_path / "latin1.yaml"):
+        assert train_wait_k.main(["--config", str(config), *rest]) == 2
+        assert f"error: {config} cannot be read as a configuration" in capsys.readouterr().err
+    given = ["--config", str(tmp_path / "config.yaml"), *rest, "--seed", "-1"]
+    assert train_wait_k.main(given) == 2
+    assert "--seed must be at least 0; got -1" in capsys.readouterr().err
 
 
 DAMAGED = ["", "[]", "{}", "null", "[" * 100_000]
