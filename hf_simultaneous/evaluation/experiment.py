@@ -12,7 +12,7 @@ from typing import Any
 from ..actions import Policy
 from ..generation import AdaptiveWaitKGenerator
 from ..policies import Adaptive, make_policy
-from ..schedule import FULL
+from ..schedule import FULL, K
 from ..text_session import operating_points
 from .corpus import decode_corpus, encoder_of_models
 from .decoding import Decoding
@@ -154,7 +154,7 @@ def _lines(generator: AdaptiveWaitKGenerator) -> list[Setting]:
 def _claim_folder(trial: Trial) -> None:
     """Write down what is run here; a folder that holds another experiment is refused."""
     models = trial.generator.models
-    wait_k = {k: model for k, model in models.items() if k != FULL}
+    wait_k: dict[K, Any] = {k: model for k, model in models.items() if k != FULL}
     settings = trial.methods.items()
     facts: dict[str, Any] = {
         "set": trial.names[0],
