@@ -28,7 +28,8 @@ from hf_simultaneous.evaluation.logs import write_text
 from hf_simultaneous.evaluation.scores import texts
 from hf_simultaneous.metrics import corpus_bleu
 from hf_simultaneous.schedule import FULL, K
-from hf_simultaneous.sets import policy_name, update_set_config
+from hf_simultaneous.sets import policy_name, read_set_config, update_set_config
+from hf_simultaneous.sharing.cards import renew_card
 
 from .checked import InputError
 from .command import command_line, exit_code
@@ -175,6 +176,7 @@ def _keep(
 ) -> None:
     name, beams = best_tail(tails)
     members = tail_named(name, generator)
+    before = read_set_config(folder)
     update_set_config(
         folder,
         dev_scores={str(k): {str(m): bleu for m, bleu in row.items()} for k, row in grid.items()},
@@ -182,6 +184,7 @@ def _keep(
         tail_beams=beams,
         tail=None if members is None else [str(member) for member in members],
     )
+    renew_card(folder, before)
 
 
 def tail_table(tails: Tails) -> str:

@@ -48,7 +48,7 @@ def write_card(
     """Write the card of a set or checkpoint into its folder; one that was edited stays, unless
     `overwrite` is set."""
     path = Path(folder) / CARD
-    if not overwrite and hand_edited(Path(folder)):
+    if not overwrite and hand_edited(Path(folder), stated):
         raise FileExistsError(f"{path} has edits that would be lost; --force writes it anew")
     card_of(folder, stated).save(path)
     return path
@@ -67,11 +67,14 @@ def renew_card(folder: str | Path, before: Mapping[str, Any]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def hand_edited(folder: Path) -> bool:
-    """Is there a card that these facts alone would not give?"""
+def hand_edited(folder: Path, stated: Stated | None = None) -> bool:
+    """Is there a card that the facts in the folder would not give, nor these with them?"""
     path = folder / CARD
     try:
-        return path.exists() and path.read_text(encoding="utf-8") != str(card_of(folder))
+        if not path.exists():
+            return False
+        made = [card_of(folder), card_of(folder, stated)]
+        return path.read_text(encoding="utf-8") not in map(str, made)
     except (ValueError, OSError):
         return True  # nobody can tell
 

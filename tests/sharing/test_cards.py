@@ -238,6 +238,8 @@ def test_the_command(whole, tmp_path):
     text = (whole / "README.md").read_text()
     assert "# Ours" in text
     assert "| Dev | adaptive" in text
+    assert CliRunner().invoke(app, command).exit_code == 0, "the same facts, the same card"
+    (whole / "README.md").write_text(f"{text}Mine.")
     again = CliRunner().invoke(app, command)
     assert again.exit_code == 2
     assert f"{whole / 'README.md'} has edits that would be lost" in again.stderr

@@ -10,6 +10,7 @@ from hf_simultaneous.evaluation import decode_corpus, tail_named, text_decoding
 from hf_simultaneous.evaluation.scores import texts
 from hf_simultaneous.metrics import corpus_bleu
 from hf_simultaneous.schedule import FULL
+from hf_simultaneous.sharing.cards import hand_edited, write_card
 from tests.tiny import TALKATIVE, tiny_model
 from training.choose_ensembles import Plan as GridPlan
 from training.choose_ensembles import best_tail, choose, table
@@ -160,7 +161,10 @@ def test_what_the_protocol_cannot_do_is_said(folder, tokenizer, capsys):
 
 def test_the_grid_is_kept_in_the_set_and_top_3_follows_from_it(folder, capsys):
     files = ["--dev", str(folder / "a.de"), str(folder / "a.en")]
+    write_card(folder / "set")
     assert choose_ensembles(["--set", str(folder / "set"), *files, "--ensembles", "all"]) == 0
+    assert not hand_edited(folder / "set"), "the card tells the new ensembles"
+    assert "k=1: 1, 2" in (folder / "set" / "README.md").read_text()
     assert "wait-2" in capsys.readouterr().out
     generator = AdaptiveWaitKGenerator.from_pretrained(folder / "set")
     assert {k: set(row) for k, row in generator.dev_scores.items()} == {1: {1, 2}, 2: {1, 2}}
