@@ -31,7 +31,7 @@ from .mixing import Pair, plain_copies, weighted
 from .tokenizer import TokenizerOptions, train_tokenizer
 
 
-FORMAT = 2  # of the cached files: raised when they change
+FORMAT = 3  # of the cached files: raised when they change
 _NOTHING = {"read": 0, "empty": 0, "duplicates": 0, "overlap": 0}
 
 
@@ -200,11 +200,28 @@ def _clean(options: DataOptions) -> tuple[dict[str, Dataset], dict[str, dict[str
             continue
         rows = list(_normalised(read_files(options, files, split)))
         kept = [pair for pair in rows if all(pair)]
-        held |= {pair: (split, files, index) for index, pair in enumerate(rows) if all(pair)}
+        _hold(options, held, {p: (split, files, n) for n, p in enumerate(rows) if all(p)})
         counts[split] = dict(_NOTHING, read=len(rows), empty=len(rows) - len(kept))
         texts[split] = _table(kept)
     mixed, counts["train"] = _mixed(options, _HeldOut(held, {source for source, _ in held}))
     return {"train": _table(mixed), **texts}, counts
+
+
+def _hold(
+    options: DataOptions,
+    held: dict[Pair, tuple[str, Files, int]],
+    more: dict[Pair, tuple[str, Files, int]],
+) -> None:
+    """Add the pairs of another split to those held out."""
+    for pair in more:
+        if pair in held:
+            (first, files, line), (second, others, other) = held[pair], more[pair]
+            raise InputError(
+                f"{place_of(options, others, other)} ({second}) is also in the {first} set, at "
+                f"{place_of(options, files, line)}: what is chosen by the one would be measured on "
+                f"it again. Remove it from either"
+            )
+    held.update(more)
 
 
 def _mixed(options: DataOptions, held: _HeldOut) -> tuple[list[Pair], dict[str, int]]:
@@ -216,7 +233,10 @@ def _mixed(options: DataOptions, held: _HeldOut) -> tuple[list[Pair], dict[str, 
         kept = _kept(options, part, held, seen, count)
         rng = random.Random(f"{options.seed} {number}")
         given = weighted(kept, part.weight, rng)
-        more = plain_copies(given, part.plain_share or 0.0, rng)
+        copies = plain_copies(given, part.plain_share or 0.0, rng)
+        # where overlaps are dropped, so is a copy that stands in dev or test as it is
+        sources = held.sources if options.drop_dev_overlap else ()
+        more = [pair for pair in copies if pair not in held.pairs and pair[0] not in sources]
         count["not_drawn"] += max(0, len(kept) - len(given))
         count["repeated"] += max(0, len(given) - len(kept))
         count["plain"] += len(more)

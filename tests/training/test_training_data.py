@@ -236,6 +236,15 @@ def test_a_file_that_is_not_there(options: DataOptions) -> None:
         prepare(replace(options, train=["data/none.de", "data/none.en"]), SMALL)
 
 
+def test_a_test_set_that_overlaps_the_dev_set(tmp_path: Path, options: DataOptions) -> None:
+    test = [write(tmp_path, "t.de", ["x", "neu"]), write(tmp_path, "t.en", ["y", "new"])]
+    dev = [write(tmp_path, "d.de", ["neu"]), write(tmp_path, "d.en", ["new"])]
+    with pytest.raises(
+        InputError, match=r"t.de line 2 \(test\) is also in the dev set, at .*d.de line 1: what is"
+    ):
+        prepare(replace(options, dev=dev, test=test), SMALL)
+
+
 def test_a_dev_set_that_overlaps_the_training_set(tmp_path: Path, options: DataOptions) -> None:
     dev = [
         write(tmp_path, "d.de", ["neu", " die  Katze"]),

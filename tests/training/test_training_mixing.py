@@ -47,6 +47,21 @@ def decoded(options: DataOptions) -> Counter[tuple[str, str]]:
     return Counter(zip(*read, strict=True))
 
 
+@pytest.mark.parametrize(("translation", "drop"), [("word 3", False), ("another", True)])
+def test_no_plain_copy_stands_in_the_dev_set(
+    options: DataOptions, tmp_path: Path, translation: str, drop: bool
+) -> None:
+    """Spoken text has such dev sets: the pair itself, or where overlaps are dropped its source."""
+    dev = aligned(tmp_path, "dev", [("wort ja ja ja", translation)])
+    parts = [Part(files=aligned(tmp_path, "words", WORDS), plain_share=1.0)]
+    spoken = replace(options, train=parts, dev=dev, drop_dev_overlap=drop)
+    found = decoded(spoken)
+    assert "Wort ja ja ja !" in {source for source, _ in found}
+    copies = {source for source, _ in found if source.startswith("wort")}
+    assert "wort ja ja ja" not in copies
+    assert len(copies) == len(WORDS) - 1
+
+
 def test_corpora_are_mixed_by_weight(options: DataOptions) -> None:
     """Of 40 pairs half; of 20, one is in dev, twelve are too long, seven come twice and a quarter
     of them once more, and half of these again as plain text."""
