@@ -61,6 +61,8 @@ class Plan:
             raise InputError(
                 f"--dev is a source file and one or more references; got {len(self.dev)} file"
             )
+        if self.limit is not None and self.limit < 1:
+            raise InputError(f"--limit must be at least 1; got {self.limit}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

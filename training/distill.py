@@ -102,7 +102,8 @@ def parse(arguments: Sequence[str] | None) -> Request:
     parser.add_argument("--beams", type=int, help="for full sentences; 5 unless given")
     parser.add_argument("--batch-size", type=int, default=128)
     given = parser.parse_args(arguments)
-    beams = given.beams or (5 if given.policy == "full" else 1)
+    usual = 5 if given.policy == "full" else 1
+    beams = usual if given.beams is None else given.beams
     return Request(**{**vars(given), "beams": beams})
 
 

@@ -47,6 +47,8 @@ class Plan:
             raise InputError(
                 f"--test is a source file and one or more references; got {len(self.test)} file"
             )
+        if self.limit is not None and self.limit < 1:
+            raise InputError(f"--limit must be at least 1; got {self.limit}")
         unknown = [name for name in self.methods if name not in METHODS]
         if unknown or not self.methods:
             raise InputError(

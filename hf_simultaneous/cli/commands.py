@@ -122,7 +122,12 @@ def page(
     from .translate import load
 
     if server:
-        _serve_live_page(server, model, host, port)
+        if model or languages != DEFAULT_LANGUAGES:
+            raise ValueError(
+                f"--server {server} has its own models and languages; leave out --model, --from "
+                f"and --to"
+            )
+        _serve_live_page(server, host, port)
         return
     require("app", "gradio")
     from ..app import check_port
@@ -135,12 +140,10 @@ def page(
     launch(generator, host=host, port=port)
 
 
-def _serve_live_page(server: str, model: str | None, host: str, port: int) -> None:
+def _serve_live_page(server: str, host: str, port: int) -> None:
     from ..app import check_port
     from ..app.live_page import live_page
 
-    if model:
-        raise ValueError(f"--server {server} has its own models; leave out --model {model}")
     check_port(host, port)
     with live_page(server, host, port) as page:
         typer.echo(f"http://{host}:{port}  (Ctrl-C stops it)")

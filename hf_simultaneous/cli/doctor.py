@@ -77,6 +77,7 @@ def examine() -> Examination:
     lines.append(f"device           {_device()}")
     lines += _precisions()
     lines.append(f"built-in models  {', '.join(builtin()) or 'missing: install the package again'}")
+    missing += [] if builtin() else ["built-in models"]
     lines.append(_verdict(missing, without))
     return Examination(tuple(lines), not missing)
 

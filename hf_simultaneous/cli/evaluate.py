@@ -17,6 +17,7 @@ from ..evaluation.report import FACTS
 from ..evaluation.significance import doubts
 from ..evaluation.texts import read_corpus
 from ..places import is_set, set_folder
+from ..schedule import check_at_least_one
 from .ahead import check_output, found_set, waiting_for
 from .requests import DEFAULT_LANGUAGES, EvaluateRequest, Languages
 
@@ -146,6 +147,8 @@ def calibrate_files(
 ) -> "Calibration":
     """`hf-simultaneous calibrate`: thresholds for the set in a folder, kept there; or for any
     model, kept in a new set, `output`, as its default."""
+    if limit is not None:
+        check_at_least_one("limit", limit)
     place = found_set(model, **asdict(languages))
     if output is None:
         _check_ours(place)

@@ -37,9 +37,10 @@ def test_a_port_of_a_server_is_looked_at_first_too():
 
 
 def test_the_page_of_a_server_has_no_models_of_its_own():
-    arguments = ["app", "--server", "ws://127.0.0.1:1", "--model", "x"]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 2
-    assert "--server ws://127.0.0.1:1 has its own models; leave out --model x" in result.stderr
+    for option in ("--model", "--from", "--to"):
+        arguments = ["app", "--server", "ws://127.0.0.1:1", option, "x"]
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 2
+        assert "has its own models and languages; leave out --model, --from and" in result.stderr
     result = CliRunner().invoke(app, ["app", "--server", "ws://127.0.0.1:1", "--port", "0"])
     assert "a port is a number from 1 to 65535; got 0" in result.stderr

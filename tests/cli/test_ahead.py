@@ -64,6 +64,7 @@ MISTAKES = {
     "calibrate --source a.de --reference a.en": "give --output FOLDER for a copy",
     "calibrate --source ./nowhere --reference a.en --output out": "there is no file",
     "calibrate --source a.de --reference a.en --output out --budget 1": "of 3 or more; got '1'",
+    "calibrate --source a.de --reference a.en --output out --limit -1": "1 or more; got -1",
     "calibrate --source a.de --reference a.en --output out --lines 9": "from 1 to 4; got '9'",
     "evaluate --source a.de --reference a.en --output a.de": "a.de is a file; --output is a folder",
     "evaluate --source a.de --reference a.en --output a.de/x": "a.de is a file; --output is a",

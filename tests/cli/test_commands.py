@@ -385,6 +385,11 @@ def test_doctor_knows_what_is_missing(monkeypatch):
     well = run("doctor")
     assert well.exit_code == 0
     assert "all in order" in well.stdout
+    with monkeypatch.context() as without:
+        without.setattr(doctor, "builtin", list)
+        bare = run("doctor")
+    assert bare.exit_code == 1
+    assert "not in order: built-in models" in bare.stdout
     monkeypatch.setattr(doctor, "installed", lambda name: None if name == "gradio" else "1.0")
     fair = run("doctor")
     assert fair.exit_code == 0

@@ -123,6 +123,7 @@ def test_wrong_requests(source: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         (["--policy", "wait-k", "--k", "0"], "--k must be at least 1; got 0"),
         (["--policy", "wait-k", "--k", "3", "--beams", "4"], "--beams 4 is for full sentences"),
         (["--beams", "-1"], "--beams must be at least 1; got -1"),
+        (["--beams", "0"], "--beams must be at least 1; got 0"),
         (["--batch-size", "0"], "--batch-size must be at least 1; got 0"),
     ):
         assert main(command(tmp_path, source, tmp_path / "o", *more)) == 2

@@ -103,6 +103,11 @@ def test_every_second_setting_will_do(folder, capsys, monkeypatch):
     assert len(list((folder / "out" / "runs" / "wait-k").glob("*.jsonl"))) == 2
     assert run(folder, "--every", "0") == 2
     assert "--every must be at least 1; got 0" in capsys.readouterr().err
+    assert run(folder, "--limit", "-1") == 2
+    assert "--limit must be at least 1; got -1" in capsys.readouterr().err
+    dev = ["--set", str(folder / "set"), "--dev", str(folder / "a.de"), str(folder / "a.en")]
+    assert choose_ensembles([*dev, "--limit", "0"]) == 2
+    assert "--limit must be at least 1; got 0" in capsys.readouterr().err
 
 
 def test_another_experiment_s_folder_is_left_alone(folder, capsys, monkeypatch):
