@@ -30,6 +30,7 @@ from .disk import require_empty, writing
 from .finish import CHECKPOINTS, FACTS
 from .options import RunConfig, TrainOptions
 from .starting import RUN, make_model, read_run, tokenizer_of
+from .stock import OWN, kind_of
 from .tokenizer import TokenizerOptions
 
 
@@ -159,6 +160,13 @@ def _weights(checkpoints: Checkpoints, step: int) -> dict[str, torch.Tensor]:
 
 def _model_of(run: Path) -> tuple[SimultaneousMTModel, PreTrainedTokenizerBase]:
     """A model of the run's shape: that of the finished folder, or one made as the run made it."""
+    start = read_run(run)["init_from"]
+    made = run if (run / "config.json").is_file() else start
+    if made is not None and kind_of(str(made)) not in OWN:
+        raise InputError(
+            f"--run {run} trains a model of the family {kind_of(str(made))!r}; only those of "
+            f"{' and '.join(OWN)} can be averaged. training.ema in its config is a mean for any"
+        )
     if (run / "config.json").is_file():
         return SimultaneousMTModel.from_pretrained(run), AutoTokenizer.from_pretrained(run)
     identity = read_run(run)

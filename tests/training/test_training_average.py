@@ -82,6 +82,13 @@ def test_what_cannot_be_averaged_is_said(
         return capsys.readouterr().err
 
     assert "--last must be at least 1; got 0" in said("--last", "0")
+    config = run / "config.json"
+    own = config.read_text()
+    config.write_text('{"model_type": "t5"}')
+    assert "trains a model of the family 't5'; only those of simultaneous-mt and" in said(
+        "--last", "2"
+    )
+    config.write_text(own)
     assert "does not hold 4 checkpoints; the steps there are 2, 4, 6" in said("--last", "4")
     assert "does not hold step 5; the steps there are 2, 4, 6" in said("--steps", "4,5")
     assert "--steps lists numbers, such as 3800,4000; got 'x'" in said("--steps", "x")
