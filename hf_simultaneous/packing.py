@@ -50,29 +50,34 @@ def remembered(model: Any, make: Callable[[Any], T]) -> T:
     """What `make` makes of the model; anew when weights, listeners or threads have changed since.
 
     It must not hold the model itself, which may go at any time."""
-    stamp = [
-        torch.get_num_threads(),
-        model.training,
-        model.dtype,
-        *(_stamp(module) for module in model.modules()),
-    ]
     known, made = _made.get(model, (None, None))
-    if known != stamp:
+    if known != _stamp(model):
         made = make(model)
-        _made[model] = stamp, made
+        _made[model] = _stamp(model), made  # what is made may move the weights it joins
     return made
 
 
-def _stamp(module: nn.Module) -> tuple[Any, ...]:
-    """Changes with weights and listeners. torch does not count every change (`weight.data`), so a
-    few values are looked at."""
-    weight = module._parameters.get("weight")
-    if weight is None:
-        return (hooked(module),)
-    weight = weight.detach()
-    version = 0 if weight.is_inference() else weight._version
-    probes = weight.reshape(-1)[:: max(1, weight.numel() // 4)].tolist()
-    return (weight.data_ptr(), version, hooked(module), *probes)
+def _stamp(model: Any) -> list[Any]:
+    modules = (_module_stamp(module) for module in model.modules())
+    return [torch.get_num_threads(), model.training, model.dtype, *modules]
+
+
+def _module_stamp(module: nn.Module) -> tuple[Any, ...]:
+    """Changes with weights, which are buffers in 8 bits, with biases and with listeners."""
+    stamps = [
+        _tensor_stamp(tensor)
+        for name in ("weight", "bias")
+        if (tensor := module._parameters.get(name, module._buffers.get(name))) is not None
+    ]
+    return (hooked(module), *stamps)
+
+
+def _tensor_stamp(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """torch does not count every change (`weight.data`), so a few values are looked at."""
+    tensor = tensor.detach()
+    version = 0 if tensor.is_inference() else tensor._version
+    probes = tensor.reshape(-1)[:: max(1, tensor.numel() // 4)].tolist()
+    return (tensor.data_ptr(), version, *probes)
 
 
 def hooked(module: nn.Module) -> bool:

@@ -169,7 +169,9 @@ def test_an_adapter_is_made_once(model):
     assert adapter_for(model) is adapter_for(model)
 
 
-@pytest.mark.parametrize("change", ["optimizer", "data", "replaced", "norm", "embedding"])
+@pytest.mark.parametrize(
+    "change", ["optimizer", "data", "replaced", "bias", "bias data", "norm", "embedding"]
+)
 def test_changed_weights_make_a_new_adapter(model, change):
     before = adapter_for(model)
     layer = model.model.decoder.layers[0]
@@ -181,12 +183,25 @@ def test_changed_weights_make_a_new_adapter(model, change):
         weight.data.mul_(2)
     elif change == "replaced":
         layer.fc1.weight = torch.nn.Parameter(weight * 2)
+    elif change == "bias":
+        with torch.no_grad():
+            layer.self_attn.q_proj.bias.add_(1)
+    elif change == "bias data":
+        layer.self_attn.q_proj.bias.data.add_(1)
     elif change == "norm":
         layer.final_layer_norm.weight = torch.nn.Parameter(layer.final_layer_norm.weight * 2)
     else:
         embedding = model.model.decoder.embed_tokens
         embedding.weight = torch.nn.Parameter(embedding.weight * 2)
     assert adapter_for(model) is not before
+
+
+def test_changed_weights_in_8_bits_make_a_new_adapter(model):
+    private = quantize_model(model)
+    before = adapter_for(private)
+    assert adapter_for(private) is before, "joining its weights is no change"
+    private.model.decoder.layers[0].fc1.weight.neg_()
+    assert adapter_for(private) is not before
 
 
 def test_a_model_that_is_let_go_is_freed():
