@@ -96,7 +96,8 @@ class DecodingRules:
     """What holds for every sentence of a call.
 
     `early_stop=False` reads on where the models want to end and the source is still open.
-    `max_new_tokens=None` is `longest_target` of what was read."""
+    `max_new_tokens=None` is `longest_target` of what was read, but no more than `ceiling`, the
+    length that the checkpoint's own generation config names."""
 
     eos: tuple[int, ...]
     prompt: tuple[int, ...]
@@ -104,6 +105,7 @@ class DecodingRules:
     vocabulary: int
     position_limit: int
     max_new_tokens: int | None = None
+    ceiling: int | None = None
     early_stop: bool = True
     processors: LogitsProcessorList = field(default_factory=LogitsProcessorList)
     stopping: StoppingCriteriaList = field(default_factory=StoppingCriteriaList)
@@ -164,25 +166,37 @@ class DecodingRules:
         return torch.tensor([[*self.prompt, *state.target]], device=device)
 
     def reads_on(self, token: int, state: State) -> bool:
-        """Is this an end before the source has ended, where that is not allowed?"""
-        return not self.early_stop and not state.source_ended and token in self.eos
+        """Is this an end before the source has ended, where that is not allowed? Or is the target
+        as long as what was read allows, so that only more source makes room?"""
+        if self.early_stop or state.source_ended:
+            return False
+        return token in self.eos or self.limit(state) <= len(state.target) < self._most
 
     def over(self, state: State, prediction: Prediction | None) -> bool:
         """Was the token just written the last?"""
-        if state.target[-1] in self.eos or len(state.target) >= self.limit(state):
+        last = state.target[-1]
+        if last in self.eos:
+            return True
+        if len(state.target) >= self.limit(state) and not self.reads_on(last, state):
             return True
         if not self.stopping:
             return False
-        last = prediction.distribution if prediction is not None else None
-        if not isinstance(last, torch.Tensor):
+        seen = prediction.distribution if prediction is not None else None
+        if not isinstance(seen, torch.Tensor):
             return bool(self.stopping(self._ids(state, torch.device("cpu")), None).all())
-        return bool(self.stopping(self._ids(state, last.device), (last.log()[None],)).all())
+        return bool(self.stopping(self._ids(state, seen.device), (seen.log()[None],)).all())
 
     def limit(self, state: State) -> int:
-        """How many tokens the target may have."""
+        """How many tokens the target may have, given what was read."""
         if self.max_new_tokens is not None:
-            return min(self.max_new_tokens, self.position_limit)
-        return longest_target(len(state.source), self.position_limit)
+            return self._most
+        return longest_target(len(state.source), self._most)
+
+    @property
+    def _most(self) -> int:
+        """How many tokens any target may have."""
+        named = self.ceiling if self.max_new_tokens is None else self.max_new_tokens
+        return self.position_limit if named is None else min(named, self.position_limit)
 
 
 def longest_target(source_length: int, position_limit: int) -> int:
@@ -207,13 +221,12 @@ def rules_from(
 ) -> DecodingRules:
     """The rules that `model.generate` would follow with these arguments; keywords beat the
     generation config."""
-    given = [
-        kwargs,
-        *(config.to_dict() for config in (generation_config, model.generation_config) if config),
-    ]
-    for settings in given[:-1]:
+    given = [kwargs, *([generation_config.to_dict()] if generation_config else [])]
+    for settings in given:
         _refuse_search(settings)
-    length = _max_new_tokens(given)
+    chosen = _max_new_tokens(given)
+    own = _max_new_tokens([model.generation_config.to_dict()])
+    length = own if chosen is None else chosen
     config = _settled(model, generation_config, length, prompt, kwargs)
     eos = tuple(config._eos_token_tensor.flatten().tolist())
     processors = model._get_logits_processor(
@@ -231,8 +244,8 @@ def rules_from(
         prompt=prompt,
         vocabulary=model.get_output_embeddings().weight.shape[0],
         position_limit=position_limit,
-        # As in transformers, a token that is forced first is one of the new.
-        max_new_tokens=None if length is None else max(1, length + 1 - len(prompt)),
+        max_new_tokens=_behind(prompt, chosen),
+        ceiling=_behind(prompt, own),
         early_stop=early_stop,
         tail=Tail(beams=tail_beams, members=tail, length_penalty=penalty),
         processors=processors,
@@ -306,3 +319,8 @@ def _max_new_tokens(settings: Iterable[dict[str, Any]]) -> int | None:
         if given.get("max_length") is not None:
             return max(1, int(given["max_length"]) - 1)
     return None
+
+
+def _behind(prompt: tuple[int, ...], length: int | None) -> int | None:
+    """As in transformers, a token that is forced first is one of the new."""
+    return None if length is None else max(1, length + 1 - len(prompt))

@@ -99,6 +99,16 @@ def test_an_end_is_said_to_be_one_and_read_on_only_while_the_source_is_open():
     assert not rules().reads_on(EOS, State())
 
 
+@pytest.mark.parametrize("early_stop", [True, False])
+@pytest.mark.parametrize("written", [21, 22, 99, 100])
+def test_more_source_is_read_where_it_makes_room(early_stop, written):
+    strict = rules(early_stop=early_stop)
+    longer = State(source=[5], target=[4] * written)
+    assert strict.reads_on(4, longer) is (not early_stop and 22 <= written < 100)
+    longer.source_ended = True
+    assert not strict.reads_on(4, longer)
+
+
 def test_processors_see_log_probabilities_and_the_answer_keeps_the_unprocessed_one():
     processor = Favour(1)
     chosen = rules(processors=LogitsProcessorList([processor])).choose(
@@ -133,6 +143,16 @@ def test_a_token_forced_at_the_length_limit_beats_early_stop(model):
         ({}, State(source=[5] * 10, target=[4] * 39), False),
         ({}, State(source=[5] * 10, target=[4] * 40), True),
         ({}, State(source=[5] * 60, target=[4] * 100), True),
+        ({"ceiling": 30}, State(source=[5], target=[4] * 21), False),
+        ({"ceiling": 30}, State(source=[5], target=[4] * 22), True),
+        ({"ceiling": 30}, State(source=[5] * 10, target=[4] * 29), False),
+        ({"ceiling": 30}, State(source=[5] * 10, target=[4] * 30), True),
+        ({"ceiling": 30, "max_new_tokens": 50}, State(source=[5], target=[4] * 49), False),
+        ({"early_stop": False}, State(source=[5] * 10, target=[4] * 40), False),
+        ({"early_stop": False}, State([5] * 10, [4] * 40, source_ended=True), True),
+        ({"early_stop": False}, State(source=[5] * 60, target=[4] * 100), True),
+        ({"early_stop": False, "ceiling": 40}, State(source=[5] * 10, target=[4] * 40), True),
+        ({"early_stop": False, "max_new_tokens": 2}, State(source=[5], target=[4, 4]), True),
     ],
 )
 def test_when_a_sentence_is_over(options, state, over):
@@ -158,24 +178,25 @@ def test_a_length_below_one_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("own", "given", "keywords", "length"),
+    ("own", "given", "keywords", "length", "ceiling"),
     [
-        ({}, None, {}, None),
-        ({"max_length": 9}, None, {}, 8),
-        ({"max_length": 9, "max_new_tokens": 5}, None, {}, 5),
-        ({"max_length": 9}, {"max_new_tokens": 3}, {}, 3),
-        ({"max_length": 9}, {"min_length": 3}, {}, 8),
-        ({"max_new_tokens": 5}, {"max_length": 3}, {"max_length": 7}, 6),
-        ({"max_length": 9}, None, {"max_new_tokens": 2}, 2),
-        ({}, None, {"max_length": 1}, 1),
+        ({}, None, {}, None, None),
+        ({"max_length": 9}, None, {}, None, 8),
+        ({"max_length": 9, "max_new_tokens": 5}, None, {}, None, 5),
+        ({"max_length": 9}, {"max_new_tokens": 3}, {}, 3, 8),
+        ({"max_length": 9}, {"min_length": 3}, {}, None, 8),
+        ({"max_new_tokens": 5}, {"max_length": 3}, {"max_length": 7}, 6, 5),
+        ({"max_length": 9}, None, {"max_new_tokens": 2}, 2, 8),
+        ({}, None, {"max_length": 1}, 1, None),
     ],
 )
-def test_lengths_come_from_the_keywords_the_given_config_the_models_config(
-    model, own, given, keywords, length
+def test_lengths_come_from_the_keywords_or_the_given_config_and_the_models_own_is_a_ceiling(
+    model, own, given, keywords, length, ceiling
 ):
     model.generation_config.update(**own)
     config = GenerationConfig(**given) if given else None
-    assert from_model(model, generation_config=config, **keywords).max_new_tokens == length
+    made = from_model(model, generation_config=config, **keywords)
+    assert (made.max_new_tokens, made.ceiling) == (length, ceiling)
 
 
 def test_processors_are_those_of_transformers(model):

@@ -176,6 +176,12 @@ def test_without_a_length_twice_the_source_and_a_little_is_allowed(models):
     generator = AdaptiveWaitKGenerator(models)
     found = generator.generate([[5, 6, EOS]], eos_token_id=1, suppress_tokens=[1], policy=WaitK(1))
     assert found.shape[1] == 1 + 2 * 3 + 20
+    last = copy.copy(models[4])
+    last.generation_config = copy.deepcopy(last.generation_config)
+    last.generation_config.max_length = 60
+    capped = AdaptiveWaitKGenerator({**models, 4: last})
+    again = capped.generate([[5, 6, EOS]], eos_token_id=1, suppress_tokens=[1], policy=WaitK(1))
+    assert torch.equal(again, found), "what a checkpoint has for all sources is no bound for one"
 
 
 def test_the_position_limit_ends_a_sentence(models):

@@ -83,6 +83,19 @@ def test_events_come_as_soon_as_they_can(generator):
     assert 0 < event.probability < 1
 
 
+@pytest.mark.parametrize(("early_stop", "kinds"), [(True, "R" + 22 * "W"), (False, None)])
+def test_who_writes_too_much_reads_on_and_drops_no_source(generator, early_stop, kinds):
+    def chatter(state, predict):
+        return Write(5) if state.source else Read()
+
+    source = SOURCE[:3]
+    events = list(generator.stream(source, policy=chatter, early_stop=early_stop))
+    found = "".join("RW"[isinstance(action, Write)] for action in actions(events))
+    assert found == (kinds or "R" + 22 * "W" + 3 * "RWW")
+    if not early_stop:
+        assert actions(events) == known(generator, source, policy=chatter, early_stop=False)
+
+
 def test_pushing_the_end_token_ends_the_sentence(generator):
     by_flush, by_push = (generator.session(max_new_tokens=8) for _ in range(2))
     flushed = [event for token in SOURCE for event in by_flush.push(token)] + list(by_flush.flush())
