@@ -6,7 +6,7 @@ Knows how a loaded model leads to the set it came from; decoding is `generation`
 from typing import Any
 
 from .generation import AdaptiveWaitKGenerator
-from .places import is_set, set_folder
+from .loading import load_origin
 
 
 def generate(
@@ -22,9 +22,9 @@ def generate(
     """`model.generate(custom_generate=<set>)`: decode with the set `adaptive_set`, or the one
     `model` came from.
 
-    The set is loaded once and stays on the model; a model that came from no set serves every k
-    alone. `custom_generate` and `trust_remote_code` are not used: transformers passes them on when
-    it calls the copy of this function that lies in a set."""
+    The set is loaded once and stays on the model, which speaks in it as it is now; a model that
+    came from no set serves every k alone. `custom_generate` and `trust_remote_code` are not used:
+    transformers passes them on when it calls the copy of this function that lies in a set."""
     source = next((given for given in (*positional, input_ids, inputs) if given is not None), None)
     if source is None:
         raise ValueError("give the source sentence as input_ids")
@@ -32,7 +32,8 @@ def generate(
     if adaptive_set not in sets:
         sets[adaptive_set] = _set_of(model, adaptive_set)
     generator = sets[adaptive_set]
-    if (generator.device, generator.model.dtype) != (model.device, model.dtype):
+    kinds = {(member.device, member.dtype) for member in generator.models.values()}
+    if kinds != {(model.device, model.dtype)}:
         generator.to(model.device, model.dtype)
     return generator.generate(
         source, **{name: value for name, value in kwargs.items() if value is not None}
@@ -42,9 +43,4 @@ def generate(
 def _set_of(model: Any, named: str | None) -> AdaptiveWaitKGenerator:
     if named:
         return AdaptiveWaitKGenerator.from_pretrained(named)
-    revision = getattr(
-        model.config, "_commit_hash", None
-    )  # the set as it was when the model was loaded
-    if model.name_or_path and is_set(set_folder(model.name_or_path, revision, {})):
-        return AdaptiveWaitKGenerator.from_pretrained(model.name_or_path, revision=revision)
-    return AdaptiveWaitKGenerator(model)
+    return load_origin(AdaptiveWaitKGenerator, model) or AdaptiveWaitKGenerator(model)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
 
 from .checks import Quantize, check_quantize
 from .members import is_stock, load_model, load_stock, load_tokenizer
@@ -15,7 +16,7 @@ from .places import CONFIG_NAME, is_set, member_path, set_folder
 from .probe import PRECISIONS, probe
 from .quantization import quantize_model
 from .quiet import without_bars
-from .schedule import K
+from .schedule import FULL, K
 from .sets import Saved, operating_point, saved_config, to_be_told
 
 
@@ -89,6 +90,32 @@ def load_set(
         generator = cls(models, tokenizer, **{**saved, **given})
     generator.origins = {k: place for k, place in members.items() if is_stock(places[k])}
     return generator.to(device) if device is not None else generator
+
+
+def load_origin(cls: type[G], model: Any, **options: Any) -> G | None:
+    """The set that a model was loaded from, on its device, with the model itself as it is now in
+    the place of what was saved; None if it came from no set, or from one that is gone."""
+    place, revision = model.name_or_path, getattr(model.config, "_commit_hash", None)
+    try:
+        known = bool(place) and is_set(set_folder(place, revision, {}))
+    except (FileNotFoundError, RepositoryNotFoundError, HFValidationError):
+        known = False
+    if not known:
+        return None
+    generator = load_set(cls, place, revision=revision, **options)
+    if generator.quantize == "none":  # weights in 8 bits are others than the model's
+        own, member = _trained_as(model), generator.models
+        k = next((k for k in (generator.root, own[1]) if _trained_as(member.get(k)) == own), None)
+        if k is not None:
+            member[k] = model.eval()
+    return generator.to(model.device, model.dtype)
+
+
+def _trained_as(model: Any) -> tuple[str, K] | None:
+    """What tells the members of a set apart."""
+    if model is None:
+        return None
+    return model.config.model_type, getattr(model.config, "wait_k", None) or FULL
 
 
 def share_encoders(models: Sequence[Any]) -> None:

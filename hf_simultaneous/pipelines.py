@@ -162,20 +162,18 @@ class SimultaneousTranslationPipeline(Pipeline):
 def _generator(
     model: Any, tokenizer: Any, latency: str | None, languages: dict[str, Any]
 ) -> "AdaptiveWaitKGenerator":
-    """The set that `model` was loaded from, on its device; a model that came from no set serves
-    every k alone."""
+    """The set that `model` was loaded from, with the model in it; a model that came from no set
+    serves every k alone."""
     from .generation import AdaptiveWaitKGenerator
-    from .places import is_set, set_folder
+    from .loading import load_origin, share_encoders
 
-    place, revision = model.name_or_path, getattr(model.config, "_commit_hash", None)
-    if place and is_set(set_folder(place, revision, {})):
-        generator = AdaptiveWaitKGenerator.from_pretrained(
-            place, revision=revision, latency=latency, **languages
-        )
-        generator.to(model.device, model.dtype)
+    generator = load_origin(AdaptiveWaitKGenerator, model, latency=latency, **languages)
+    if generator is not None:
+        share_encoders([generator.model, *generator.models.values()])
     elif latency is not None:
         raise ValueError(
-            f"latency names an operating point of a set, and {place or 'this model'!r} is not a set"
+            f"latency names an operating point of a set, and {model.name_or_path or 'this model'!r}"
+            " is not a set"
         )
     else:
         generator = AdaptiveWaitKGenerator(model, tokenizer, **languages)

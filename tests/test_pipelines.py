@@ -2,6 +2,7 @@
 checkpoint, a model."""
 
 import asyncio
+import copy
 import dataclasses
 import json
 import os
@@ -10,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from transformers import MarianMTModel, pipeline
 
 from hf_simultaneous import AdaptiveWaitKGenerator, FullSentence, SimultaneousMTModel, WaitK
@@ -165,6 +167,30 @@ def test_a_single_checkpoint_or_a_model_serves_every_k(tmp_path, generator):
         ValueError, match="latency names an operating point of a set, and .* is not a set"
     ):
         pipeline(TASK, model=str(tmp_path), latency="low", device="cpu")
+
+
+def test_a_model_that_was_changed_in_memory_speaks_as_it_is_now(saved, generator):
+    tokenizer = {"tokenizer": generator.tokenizer}
+    model = SimultaneousMTModel.from_pretrained(saved)
+    with torch.no_grad():
+        model.final_logits_bias.copy_(model.final_logits_bias.roll(1))
+    pipe = pipeline(TASK, model=model, **tokenizer, device="cpu")
+    assert pipe.model is pipe.generator.models[3] is model
+    members = {**generator.models, 3: model}
+    changed = AdaptiveWaitKGenerator(members, **tokenizer, thresholds=generator.thresholds)
+    assert pipe(TEXT)["translation_text"] == written(TextSession(changed).stream(TEXT))
+    member = SimultaneousMTModel.from_pretrained(saved, subfolder="wait-1")
+    other = pipeline(TASK, model=member, **tokenizer, device="cpu")
+    assert other.generator.models[1] is member
+    assert other.generator.models[3] is not member
+
+
+@pytest.mark.parametrize("gone", ["/gone/for/ever", "no such/name", "a/b/c"])
+def test_a_model_whose_origin_is_gone_serves_every_k(generator, gone):
+    model = copy.deepcopy(generator.models[3])
+    model.name_or_path = model.config.name_or_path = gone
+    pipe = pipeline(TASK, model=model, tokenizer=generator.tokenizer, device="cpu")
+    assert pipe.generator.models == {3: model}
 
 
 def test_any_marian_checkpoint_becomes_simultaneous(tmp_path, generator):

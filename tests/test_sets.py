@@ -572,7 +572,20 @@ def test_custom_generate_is_the_generator_and_loads_its_members_once(generator, 
         custom(model.double(), saved, return_dict_in_generate=True).sequences.tolist()
         == told(generator)[0]
     )
-    assert model._adaptive_sets[None].model.dtype == torch.float64
+    members = model._adaptive_sets[None].models
+    assert members[4] is model
+    assert {member.dtype for member in members.values()} == {torch.float64}
+
+
+def test_custom_generate_sees_what_became_of_the_model(generator, saved, remote_code):
+    model = AutoModelForSeq2SeqLM.from_pretrained(saved)
+    custom(model, saved)
+    with torch.no_grad():
+        model.final_logits_bias.copy_(model.final_logits_bias.roll(1))
+    members = {**generator.models, 4: model}
+    point = {"thresholds": generator.thresholds, "ensembles": dict(generator.ensembles)}
+    changed = AdaptiveWaitKGenerator(members, **point, early_stop=False)
+    assert custom(model, saved).tolist() == told(changed)[0] != told(generator)[0]
 
 
 def test_custom_generate_brings_the_streamer(generator, saved, remote_code):
