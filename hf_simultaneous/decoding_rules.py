@@ -5,7 +5,7 @@ Knows distributions, logits processors and stopping criteria; not where the dist
 nor policies."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from transformers import (
     GenerationConfig,
     LogitsProcessor,
     LogitsProcessorList,
+    MaxTimeCriteria,
     StoppingCriteriaList,
 )
 
@@ -114,6 +115,16 @@ class DecodingRules:
     def __post_init__(self) -> None:
         if self.max_new_tokens is not None:
             check_at_least_one("max_new_tokens", self.max_new_tokens)
+
+    def anew(self) -> "DecodingRules":
+        """The same for a sentence that begins now, from where its time is counted."""
+        if not any(type(one) is MaxTimeCriteria for one in self.stopping):
+            return self
+        stopping = [
+            MaxTimeCriteria(one.max_time) if type(one) is MaxTimeCriteria else one
+            for one in self.stopping
+        ]
+        return replace(self, stopping=StoppingCriteriaList(stopping))
 
     def choose(self, distributions: torch.Tensor, states: Sequence[State]) -> list[Prediction]:
         """The top token of each distribution after the processors, with its probability before

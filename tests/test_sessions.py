@@ -96,6 +96,15 @@ def test_who_writes_too_much_reads_on_and_drops_no_source(generator, early_stop,
         assert actions(events) == known(generator, source, policy=chatter, early_stop=False)
 
 
+def test_time_is_counted_for_each_sentence(generator):
+    session = generator.session(policy=WaitK(1), max_time=1000.0, max_new_tokens=8)
+    (criterion,) = session._rules.stopping
+    criterion.initial_timestamp -= 2000.0  # so long ago was the session opened
+    events = [event for token in SOURCE for event in session.push(token)]
+    events += session.flush()
+    assert actions(events) == known(generator, SOURCE, policy=WaitK(1), max_new_tokens=8)
+
+
 def test_pushing_the_end_token_ends_the_sentence(generator):
     by_flush, by_push = (generator.session(max_new_tokens=8) for _ in range(2))
     flushed = [event for token in SOURCE for event in by_flush.push(token)] + list(by_flush.flush())
