@@ -194,14 +194,19 @@ class AdaptiveWaitKGenerator:
                 "python -m training.choose_ensembles, or use single or all"
             )
         chosen = choose_models(ensembles, list(self.models), list(self.thresholds), self.dev_scores)
-        return self._with(self.thresholds, chosen)
+        # Thresholds that nobody chose are no reason to ask another policy.
+        own = self.thresholds if self.usual_policy is self.policy else None
+        return self._with(own, chosen)
 
     def with_thresholds(self, thresholds: Mapping[int, float]) -> "AdaptiveWaitKGenerator":
         """The same set with other thresholds."""
-        return self._with(thresholds, dict(self.ensembles))
+        ks = Adaptive(thresholds).thresholds
+        return self._with(
+            thresholds, {**self.ensembles, **{k: self.ensembles.models_for(k) for k in ks}}
+        )
 
     def _with(
-        self, thresholds: Mapping[int, float], ensembles: Mapping[int, Sequence[K]]
+        self, thresholds: Mapping[int, float] | None, ensembles: Mapping[int, Sequence[K]]
     ) -> "AdaptiveWaitKGenerator":
         other = AdaptiveWaitKGenerator(
             self.models,

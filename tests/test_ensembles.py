@@ -4,10 +4,16 @@ import random
 
 import pytest
 import torch
-from transformers import MarianConfig, MarianMTModel
+from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
+    MarianConfig,
+    MarianMTModel,
+)
 
-from hf_simultaneous import SimultaneousMTModel
+from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousMTModel, linear_thresholds
 from hf_simultaneous.ensembles import check_models, choose_models, nearest
+from hf_simultaneous.policies import Adaptive, LocalAgreement
 from hf_simultaneous.schedule import FULL
 from tests.reference import random_model
 from tests.tiny import SIZES, TOKENS
@@ -90,6 +96,24 @@ def test_what_is_no_model_at_all_is_refused(nonsense):
         check_models(nonsense)
     with pytest.raises(ValueError, match=message):
         check_models({1: nonsense})
+
+
+def test_other_ensembles_leave_the_policy_as_it_is():
+    torch.manual_seed(0)
+    stock = BartForConditionalGeneration(BartConfig(**SIZES, **TOKENS))
+    generator = AdaptiveWaitKGenerator(stock)
+    assert type(generator.usual_policy) is LocalAgreement
+    assert type(generator.with_ensembles("all").usual_policy) is LocalAgreement
+    chosen = generator.with_thresholds({1: 0.5}).with_ensembles("all")
+    assert chosen.usual_policy == Adaptive({1: 0.5})
+
+
+def test_thresholds_may_go_further_than_the_ensembles(one):
+    generator = AdaptiveWaitKGenerator({1: one, 9: one}, None, {1: 0.9, 2: 0.1}, "all")
+    further = generator.with_thresholds(linear_thresholds(1, 0, 1, 12))
+    assert dict(further.ensembles) == {k: generator.ensembles.models_for(k) for k in range(1, 13)}
+    with pytest.raises(ValueError, match="a threshold is a probability"):
+        generator.with_thresholds({1: 2.0})
 
 
 def test_the_nearest_k_is_the_larger_of_two_equally_near():
