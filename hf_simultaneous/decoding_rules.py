@@ -22,6 +22,8 @@ from .actions import Models, Prediction, State
 from .schedule import K, check_at_least_one
 
 
+OUTPUTS = ("output_scores", "output_logits", "output_attentions", "output_hidden_states")
+"""What `model.generate` may be asked to return as well, and a set has not got."""
 MAX_BEAMS = 100
 """Each beam costs a sentence's memory, and a set's config may ask for beams."""
 
@@ -235,6 +237,7 @@ def rules_from(
     given = [kwargs, *([generation_config.to_dict()] if generation_config else [])]
     for settings in given:
         _refuse_search(settings)
+        _refuse_outputs(settings)
     chosen = _max_new_tokens(given)
     own = _max_new_tokens([model.generation_config.to_dict()])
     length = own if chosen is None else chosen
@@ -319,6 +322,24 @@ def _refuse_search(settings: dict[str, Any]) -> None:
             "num_return_sequences, or use model.generate(..., wait_k=...) for beam search over a "
             "finished source"
         )
+
+
+def _refuse_outputs(settings: dict[str, Any]) -> None:
+    """A token may rest on several models, and the tokens before it on others."""
+    asked = [name for name in OUTPUTS if settings.get(name)]
+    if asked:
+        raise ValueError(
+            f"simultaneous decoding does not return what {', '.join(asked)} asks for. Leave it "
+            "out: return_dict_in_generate=True gives the probability of every token, a call of "
+            "the model on source and translation all else"
+        )
+
+
+def returns_dict(asked: bool | None, config: GenerationConfig | None) -> bool:
+    """Is more than the sequences asked for, by keyword or by the given generation config?"""
+    if asked is None:
+        return bool(config is not None and config.return_dict_in_generate)
+    return asked
 
 
 def _max_new_tokens(settings: Iterable[dict[str, Any]]) -> int | None:

@@ -125,6 +125,15 @@ def choose_models(
     return {k: tuple(sorted(_best(k, trained, dev_scores)[:3])) for k in ks}
 
 
+def check_scored(ensembles: str, have: Sequence[K], dev_scores: Mapping[int, Any] | None) -> None:
+    """Refuse the best models on dev data where there are several and nobody knows which."""
+    if ensembles == "top-3" and dev_scores is None and len([k for k in have if k != FULL]) > 1:
+        raise ValueError(
+            "top-3 takes the three best models on dev data, but this set has no dev grid. Make it "
+            "with python -m training.choose_ensembles, or use single or all"
+        )
+
+
 def nearest(k: int, trained: Sequence[int]) -> list[int]:
     """The trained ks by their distance from k, the larger of two equally near first."""
     return sorted(trained, key=lambda other: (abs(other - k), -other))

@@ -15,8 +15,15 @@ from transformers.utils import ModelOutput
 
 from .actions import Action, Policy, Read, Write
 from .checks import Quantize
-from .decoding_rules import DecodingRules, NoLoops, Tail, rules_from, tail_members
-from .ensembles import Ensembles, check_models, choose_models
+from .decoding_rules import (
+    DecodingRules,
+    NoLoops,
+    Tail,
+    returns_dict,
+    rules_from,
+    tail_members,
+)
+from .ensembles import Ensembles, check_models, check_scored, choose_models
 from .families import OURS, position_limit
 from .framing import framing_for
 from .lanes import Lanes
@@ -183,16 +190,7 @@ class AdaptiveWaitKGenerator:
     def with_ensembles(self, ensembles: str) -> "AdaptiveWaitKGenerator":
         """The same set with other models averaged at each k; `top-3` needs to know which are best
         on dev data."""
-        if (
-            ensembles == "top-3"
-            and self.dev_scores is None
-            and len([k for k in self.models if k != FULL]) > 1
-        ):
-            raise ValueError(
-                "top-3 takes the three best models on dev data, but this set has no dev grid. Make "
-                "it with "
-                "python -m training.choose_ensembles, or use single or all"
-            )
+        check_scored(ensembles, list(self.models), self.dev_scores)
         chosen = choose_models(ensembles, list(self.models), list(self.thresholds), self.dev_scores)
         # Thresholds that nobody chose are no reason to ask another policy.
         own = self.thresholds if self.usual_policy is self.policy else None
@@ -280,7 +278,7 @@ class AdaptiveWaitKGenerator:
         *,
         policy: Policy | None = None,
         streamer: BaseStreamer | None = None,
-        return_dict_in_generate: bool = False,
+        return_dict_in_generate: bool | None = None,
         history: Literal["forced", "path"] | None = None,
         **kwargs: Any,
     ) -> torch.Tensor | SimultaneousOutput:
@@ -309,7 +307,8 @@ class AdaptiveWaitKGenerator:
         if streamer is not None:
             streamer.end()
         output = _output(sentences, rules, self.model)
-        return output if return_dict_in_generate else output.sequences
+        whole = returns_dict(return_dict_in_generate, kwargs.get("generation_config"))
+        return output if whole else output.sequences
 
     def session(
         self,

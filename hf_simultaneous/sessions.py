@@ -95,9 +95,13 @@ class Session:
     def _checked(self, token: int) -> int:
         """A token id, out of a tensor or not; a wrong one does no harm to the session."""
         vocabulary: int = self._generator.model.config.vocab_size
-        if not hasattr(token, "__index__") or not 0 <= index(token) < vocabulary:
+        try:
+            number = index(token)
+        except TypeError:  # also of a tensor of fractions, which has an __index__
+            number = -1
+        if not 0 <= number < vocabulary:
             raise ValueError(f"a source token is an id from 0 to {vocabulary - 1}; got {token!r}")
-        return index(token)
+        return number
 
     def _new_sentence(self) -> "LiveSentence":
         self._sentence = self._generator.sentence(self._rules.anew(), self._policy, self._history)

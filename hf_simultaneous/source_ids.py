@@ -19,7 +19,7 @@ def source_lists(
     limit: int,
 ) -> list[list[int]]:
     """The real tokens of each source, padding on the right or none."""
-    ids = input_ids.tolist() if isinstance(input_ids, torch.Tensor) else list(input_ids)
+    ids = [_plain(row) for row in _plain(input_ids)]
     if not ids or not all(isinstance(row, Sequence) and not isinstance(row, str) for row in ids):
         raise ValueError(f"input_ids has two dimensions, sentences and tokens; got {ids!r}")
     kept = [framing.taken_off(row) for row in _unpadded(ids, attention_mask, config)]
@@ -30,6 +30,11 @@ def source_lists(
             )
     _warn_of_open_ends(kept, config.eos_token_id)
     return kept
+
+
+def _plain(ids: Any) -> Any:
+    """Out of a tensor or an array."""
+    return ids.tolist() if hasattr(ids, "tolist") else ids
 
 
 def _unpadded(ids: list[Any], attention_mask: torch.Tensor | None, config: Any) -> list[list[int]]:

@@ -265,6 +265,18 @@ def test_there_is_nothing_to_search(model, search):
         from_model(model, generation_config=GenerationConfig(**search))
 
 
+@pytest.mark.parametrize(
+    "name", ["output_scores", "output_logits", "output_attentions", "output_hidden_states"]
+)
+def test_what_is_not_returned_is_refused(model, name):
+    message = f"does not return what {name} asks for. Leave it out: return_dict_in_generate=True"
+    with pytest.raises(ValueError, match=message):
+        from_model(model, **{name: True})
+    with pytest.raises(ValueError, match=message):
+        from_model(model, generation_config=GenerationConfig(**{name: True}))
+    from_model(model, **{name: False})
+
+
 def test_a_checkpoint_may_have_beams_by_default(model):
     model.generation_config.num_beams = 6
     assert from_model(model).max_new_tokens is None

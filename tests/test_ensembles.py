@@ -12,7 +12,7 @@ from transformers import (
 )
 
 from hf_simultaneous import AdaptiveWaitKGenerator, SimultaneousMTModel, linear_thresholds
-from hf_simultaneous.ensembles import check_models, choose_models, nearest
+from hf_simultaneous.ensembles import check_models, check_scored, choose_models, nearest
 from hf_simultaneous.policies import Adaptive, LocalAgreement
 from hf_simultaneous.schedule import FULL
 from tests.reference import random_model
@@ -114,6 +114,13 @@ def test_thresholds_may_go_further_than_the_ensembles(one):
     assert dict(further.ensembles) == {k: generator.ensembles.models_for(k) for k in range(1, 13)}
     with pytest.raises(ValueError, match="a threshold is a probability"):
         generator.with_thresholds({1: 2.0})
+
+
+def test_the_best_are_not_known_without_scores():
+    check_scored("top-3", [3, FULL], None)
+    check_scored("all", [1, 3], None)
+    with pytest.raises(ValueError, match="this set has no dev grid. Make it with python -m"):
+        check_scored("top-3", [1, 3], None)
 
 
 def test_the_nearest_k_is_the_larger_of_two_equally_near():

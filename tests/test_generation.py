@@ -7,6 +7,7 @@ import re
 import warnings
 from threading import Thread
 
+import numpy as np
 import pytest
 import torch
 from transformers import (
@@ -29,6 +30,7 @@ from hf_simultaneous import (
     linear_thresholds,
 )
 from hf_simultaneous.actions import Read, State, Write
+from hf_simultaneous.generation import SimultaneousOutput
 from hf_simultaneous.loop import Event, LiveSentence
 from hf_simultaneous.policies import Adaptive, FullSentence, TestTimeWaitK, WaitIfDiff, WaitK
 from hf_simultaneous.schedule import FULL
@@ -182,6 +184,29 @@ def test_without_a_length_twice_the_source_and_a_little_is_allowed(models):
     capped = AdaptiveWaitKGenerator({**models, 4: last})
     again = capped.generate([[5, 6, EOS]], eos_token_id=1, suppress_tokens=[1], policy=WaitK(1))
     assert torch.equal(again, found), "what a checkpoint has for all sources is no bound for one"
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_generation_config_may_ask_for_all_there_is_to_return(models, wanted):
+    generator = AdaptiveWaitKGenerator(models)
+    config = GenerationConfig(return_dict_in_generate=wanted, max_new_tokens=2)
+    found = generator.generate(IDS, MASK, generation_config=config)
+    assert isinstance(found, SimultaneousOutput if wanted else torch.Tensor)
+    other = {"return_dict_in_generate": not wanted}
+    found = generator.generate(IDS, MASK, generation_config=config, **other)
+    assert isinstance(found, torch.Tensor if wanted else SimultaneousOutput)
+
+
+@pytest.mark.parametrize(
+    "kind", [np.array, torch.tensor, lambda ids: [torch.tensor(row) for row in ids]]
+)
+def test_sources_may_come_in_arrays_and_tensors(models, kind):
+    generator = AdaptiveWaitKGenerator(models)
+    sources = [[5, 6, EOS], [7, 8, EOS]]
+    found = generator.generate(kind(sources), max_new_tokens=4)
+    assert torch.equal(found, generator.generate(sources, max_new_tokens=4))
+    with pytest.raises(ValueError, match="input_ids has two dimensions, sentences and tokens"):
+        generator.generate(kind(sources[0]))
 
 
 def test_the_position_limit_ends_a_sentence(models):
