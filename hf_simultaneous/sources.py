@@ -95,12 +95,19 @@ class CausalEncoder:
         """Have the states of these tokens ready; what was there before stands first."""
         new = [row for row in sources if row.source_complete and row not in self._states]
         if len(new) > 1:
-            # Sources that are complete need no encoder cache and share one padded call.
-            padded = self._model.encode([sources[row] for row in new])
-            for row, states in zip(new, padded, strict=True):
-                self._states[row] = [*states[: len(sources[row])]]
+            self._encode_whole({row: sources[row] for row in new})
         for group in self._groups(sources):
             self._extend(group)
+
+    def _encode_whole(self, sources: Mapping[Row, list[int]]) -> None:
+        """Sources that are complete need no encoder cache: those of like length share a padded
+        call."""
+        rows = sorted(sources, key=lambda row: len(sources[row]))
+        lengths = [len(sources[row]) for row in rows]
+        for chunk in chunks(lengths, self._model.positions_per_call):
+            padded = self._model.encode([sources[row] for row in rows[chunk]])
+            for row, states in zip(rows[chunk], padded, strict=True):
+                self._states[row] = [*states[: len(sources[row])]]
 
     def _groups(self, sources: Mapping[Row, list[int]]) -> Iterator[list["_Added"]]:
         """What is to be encoded in one call: every new token of some rows, in order. What a call

@@ -30,6 +30,7 @@ from hf_simultaneous import (
     linear_thresholds,
 )
 from hf_simultaneous.actions import Read, State, Write
+from hf_simultaneous.families import adapter_for
 from hf_simultaneous.generation import SimultaneousOutput
 from hf_simultaneous.loop import Event, LiveSentence
 from hf_simultaneous.policies import Adaptive, FullSentence, TestTimeWaitK, WaitIfDiff, WaitK
@@ -207,6 +208,22 @@ def test_sources_may_come_in_arrays_and_tensors(models, kind):
     assert torch.equal(found, generator.generate(sources, max_new_tokens=4))
     with pytest.raises(ValueError, match="input_ids has two dimensions, sentences and tokens"):
         generator.generate(kind(sources[0]))
+
+
+@pytest.mark.parametrize("most", [1, 12, 1000])
+def test_no_call_of_the_encoder_is_larger_than_is_allowed(monkeypatch, most):
+    generator = AdaptiveWaitKGenerator(model(6), thresholds=THRESHOLDS)
+    expected = generator.generate(IDS, MASK, max_new_tokens=4)
+    adapter, areas = adapter_for(generator.model), []
+
+    def encode(sources):
+        areas.append(len(sources) * max(map(len, sources)))
+        return type(adapter).encode(adapter, sources)
+
+    monkeypatch.setattr(adapter, "positions_per_call", most)
+    monkeypatch.setattr(adapter, "encode", encode)
+    assert torch.equal(generator.generate(IDS, MASK, max_new_tokens=4), expected)
+    assert max(areas) <= max(most, max(map(len, SOURCES)))
 
 
 def test_the_position_limit_ends_a_sentence(models):
