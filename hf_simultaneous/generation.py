@@ -84,7 +84,8 @@ class AdaptiveWaitKGenerator:
     Args:
         models: `{k: model}`, `FULL` (`"full"`) as a key for the full-sentence model; or a single
             model (multi-path, or any encoder-decoder of transformers) that serves every k. A set
-            with gaps serves a missing k with the nearest it has.
+            with gaps serves a missing k with the nearest it has. They are put in eval mode: call
+            `model.train()` before you train on.
         tokenizer: the one tokenizer of all the models.
         thresholds: `{k: rho_k}` without gaps, see `linear_thresholds`; by default from 1 down to 0.
             Models of other families than ours, which know full sentences only, are asked by
@@ -339,7 +340,8 @@ class AdaptiveWaitKGenerator:
 
     def save_pretrained(self, save_directory: str | Path, **kwargs: Any) -> None:
         """Write the whole set to a folder that `from_pretrained` loads; its root is a checkpoint by
-        itself."""
+        itself. A stock model that was loaded by its name on the hub is named, not saved: changes to
+        its weights are lost unless the generator is made of the model itself."""
         save_set(self, save_directory, **kwargs)
 
     @classmethod
