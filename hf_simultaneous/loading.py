@@ -104,18 +104,25 @@ def load_origin(cls: type[G], model: Any, **options: Any) -> G | None:
         return None
     generator = load_set(cls, place, revision=revision, **options)
     if generator.quantize == "none":  # weights in 8 bits are others than the model's
-        own, member = _trained_as(model), generator.models
-        k = next((k for k in (generator.root, own[1]) if _trained_as(member.get(k)) == own), None)
+        k = _place_of(model, generator)
         if k is not None:
-            member[k] = model.eval()
+            generator.models[k] = model.eval()
     return generator.to(model.device, model.dtype)
 
 
-def _trained_as(model: Any) -> tuple[str, K] | None:
-    """What tells the members of a set apart."""
-    if model is None:
-        return None
-    return model.config.model_type, getattr(model.config, "wait_k", None) or FULL
+def _place_of(model: Any, generator: Saved) -> K | None:
+    """Which member a model is: the root, unless it was trained for another k."""
+    trained = _trained_for(model)
+    for k in (generator.root, trained):
+        member = generator.models.get(k)
+        if member is not None and _trained_for(member) == trained:
+            return k if member.config.model_type == model.config.model_type else None
+    return None
+
+
+def _trained_for(model: Any) -> K:
+    k: K = getattr(model.config, "wait_k", None) or FULL
+    return k
 
 
 def share_encoders(models: Sequence[Any]) -> None:
