@@ -120,8 +120,6 @@ class DecodingRules:
 
     def anew(self) -> "DecodingRules":
         """The same for a sentence that begins now, from where its time is counted."""
-        if not any(type(one) is MaxTimeCriteria for one in self.stopping):
-            return self
         stopping = [
             MaxTimeCriteria(one.max_time) if type(one) is MaxTimeCriteria else one
             for one in self.stopping

@@ -49,7 +49,7 @@ class LiveSentence:
         self.search: Search | None = None
         """The search for its tail, if there is one."""
         self._policy = policy
-        self._rules = rules
+        self._rules = rules.anew() if rules.stopping else rules
         self._ensembles = ensembles
         self._path = history == "path"
 

@@ -104,7 +104,7 @@ class Session:
         return number
 
     def _new_sentence(self) -> "LiveSentence":
-        self._sentence = self._generator.sentence(self._rules.anew(), self._policy, self._history)
+        self._sentence = self._generator.sentence(self._rules, self._policy, self._history)
         self._sentences.append(self._sentence)
         return self._sentence
 
