@@ -1,0 +1,68 @@
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from training.everyday import slots
+from training.situations import PLACE, TEMPLATES, filled, main, pairs
+
+
+TEMPLATE_LINES = TEMPLATES.read_text(encoding="utf-8").splitlines()
+
+
+def test_both_sides_of_a_template_have_the_same_places() -> None:
+    known = slots(random.Random(1)).keys()
+    for line in TEMPLATE_LINES:
+        german, english = line.split("|")
+        places = [
+            sorted((number, choices.count("/")) for number, choices in PLACE.findall(side))
+            for side in (german, english)
+        ]
+        assert places[0] == places[1], line
+        assert len({number for number, _ in places[0]}) == len(places[0]), line
+        named = [set(re.findall(r"{(\w+)}", side)) for side in (german, english)]
+        assert named[0] == named[1] <= known, line
+
+
+def test_no_template_stands_twice() -> None:
+    assert len(set(TEMPLATE_LINES)) == len(TEMPLATE_LINES)
+
+
+def test_a_place_is_filled_alike_on_both_sides() -> None:
+    german, english = "<1 rot/blau> oder <2 eins/zwei>", "<2 one/two> or <1 red/blue>"
+    made = {filled(german, english, random.Random(seed)) for seed in range(40)}
+    assert made == {
+        ("Rot oder eins", "One or red"),
+        ("Rot oder zwei", "Two or red"),
+        ("Blau oder eins", "One or blue"),
+        ("Blau oder zwei", "Two or blue"),
+    }
+
+
+def test_pairs_are_whole_sentences_and_the_same_for_the_same_seed() -> None:
+    made = list(pairs(3000))
+    assert made == list(pairs(3000))
+    assert made != list(pairs(3000, seed=2))
+    for german, english in made:
+        assert not re.search(r"[<>{}|/]|  ", german + english), (german, english)
+        for side in (german, english):
+            assert side[-1] in ".!?", side
+            assert side[0] == side[0].upper(), side
+
+
+def test_every_template_has_its_turn() -> None:
+    openings = {re.match(r"[^<{]*", line)[0] for line in TEMPLATE_LINES}
+    made = [german for german, _ in pairs(len(TEMPLATE_LINES))]
+    assert all(any(german.startswith(opening) for german in made) for opening in openings)
+
+
+def test_the_command_writes_aligned_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "new" / "situations"
+    assert main(["--output", str(output), "--count", "12"]) == 0
+    sides = [Path(f"{output}.{language}").read_text().splitlines() for language in ("de", "en")]
+    assert list(zip(*sides, strict=True)) == list(pairs(12))
+    assert main(["--output", str(output), "--count", "0"]) == 2
+    assert "--count must be at least 1; got 0" in capsys.readouterr().err
