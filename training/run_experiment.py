@@ -15,7 +15,15 @@ from pathlib import Path
 
 from hf_simultaneous import AdaptiveWaitKGenerator
 from hf_simultaneous.evaluation import Decoding, read_sentences, tail_named
-from hf_simultaneous.evaluation.experiment import METHODS, PAPER, Setting, Trial, run, settings_of
+from hf_simultaneous.evaluation.experiment import (
+    LINES,
+    METHODS,
+    PAPER,
+    Setting,
+    Trial,
+    run,
+    settings_of,
+)
 from hf_simultaneous.evaluation.fingerprints import fingerprint
 from hf_simultaneous.evaluation.report import ADAPTIVE, OFFLINE
 from hf_simultaneous.sets import read_set_config
@@ -41,6 +49,7 @@ class Plan:
     tail_beams: int = 1
     tail: str = "k_max"
     every: int = 1
+    lines: str = LINES[0]
 
     def __post_init__(self) -> None:
         if len(self.test) < 2:
@@ -59,7 +68,7 @@ class Plan:
 
     def settings(self, method: str, generator: AdaptiveWaitKGenerator) -> list[Setting]:
         """A method's settings; of the adaptive ones, which are many, perhaps only every second."""
-        found = settings_of(method, generator, self.beams)
+        found = settings_of(method, generator, self.beams, self.lines)
         return found[:: self.every] if method in ADAPTIVE else found
 
 
@@ -97,7 +106,13 @@ def parse(arguments: Sequence[str] | None) -> Plan:
         "--tail", default="k_max", help="who writes it: k_max, full, all, or members such as 1,3"
     )
     parser.add_argument(
-        "--every", type=int, default=1, help="2: every second of the thresholds' 18 settings"
+        "--every", type=int, default=1, help="2: every second of the thresholds' settings"
+    )
+    parser.add_argument(
+        "--lines",
+        choices=LINES,
+        default=LINES[0],
+        help="of the thresholds: the paper's 18, all to k_max; or steep, from 1 to 0 at every k",
     )
     given = vars(parser.parse_args(arguments))
     return Plan(**{**given, "methods": tuple(given["methods"])})

@@ -23,6 +23,11 @@ from .report import METHODS as METHODS
 from .report import PAPER as PAPER
 
 
+STEEP = "steep"
+LINES = ("paper", STEEP)
+"""Families of thresholds, see `_lines`."""
+
+
 @dataclass(frozen=True)
 class Setting:
     """One row of a table: its name there, its policy, the beams of full-sentence search, and
@@ -93,16 +98,19 @@ def run(trial: Trial, tell: Callable[[str], None] = print) -> str:
     return write_report(trial.output) if is_main_process() else ""
 
 
-def settings_of(method: str, generator: AdaptiveWaitKGenerator, beams: int = 10) -> list[Setting]:
-    """The settings of a method, for the ks of this set: those of the paper if the method is in it.
-    `adaptive` is the set as it is, at its operating points."""
+def settings_of(
+    method: str, generator: AdaptiveWaitKGenerator, beams: int = 10, lines: str = LINES[0]
+) -> list[Setting]:
+    """The settings of a method, for the ks of this set: those of the paper if the method is in it,
+    or of its thresholds the other `LINES`. `adaptive` is the set as it is, at its operating
+    points."""
     if method == "adaptive" and generator.latencies:
         return [
             Setting(name, Adaptive(generator.latencies[name]), in_time_table=True)
             for name in operating_points(generator)
         ]
     if method in (*ADAPTIVE, "adaptive"):
-        return _lines(generator)
+        return _lines(generator, lines)
     if method == "full":
         return [
             Setting("greedy", make_policy("full"), in_time_table=True),
@@ -136,18 +144,21 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def _lines(generator: AdaptiveWaitKGenerator) -> list[Setting]:
-    """The paper's thresholds, from the set's k_min to its k_max."""
-    ks = {"k_min": generator.policy.k_min, "k_max": generator.policy.k_max}
-    lines = [(tenth / 10, 0.0) for tenth in range(2, 10)]
-    lines += [(1.0, tenth / 10) for tenth in range(10)]
+def _lines(generator: AdaptiveWaitKGenerator, lines: str) -> list[Setting]:
+    """Thresholds that fall in a line from the set's k_min: the paper's, all to the set's k_max; or
+    those from 1 to 0 at each k up to it, a wait-k that writes sooner where it is sure."""
+    start, end = generator.policy.k_min, generator.policy.k_max
+    falling = [(tenth / 10, 0.0, end) for tenth in range(2, 10)]
+    falling += [(1.0, tenth / 10, end) for tenth in range(10)]
+    if lines == STEEP:
+        falling = [(1.0, 0.0, k) for k in range(start + 2, end + 1)]
     return [
         Setting(
-            f"rho{ks['k_min']}={first:g},rho{ks['k_max']}={last:g}",
-            make_policy("adaptive", rho=(first, last), **ks),
+            f"rho{start}={first:g},rho{k}={last:g}",
+            make_policy("adaptive", rho=(first, last), k_min=start, k_max=k),
             in_time_table=first == 0.4,
         )
-        for first, last in lines
+        for first, last, k in falling
     ]
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from hf_simultaneous import AdaptiveWaitKGenerator, PsFuture, linear_thresholds
+from hf_simultaneous import Adaptive, AdaptiveWaitKGenerator, PsFuture, linear_thresholds
 from hf_simultaneous.evaluation import decode_corpus, tail_named, text_decoding
 from hf_simultaneous.evaluation.scores import texts
 from hf_simultaneous.metrics import corpus_bleu
@@ -76,6 +76,17 @@ def test_the_protocol_has_the_paper_s_settings(tokenizer):
         "n=3,step=1,close=True",
     ]
     assert settings["ps-future"][0].policy == PsFuture(0.9)
+
+
+def test_steep_lines_fall_from_one_to_nothing(tokenizer):
+    generator = AdaptiveWaitKGenerator(
+        {10: tiny_model(wait_k=10)}, tokenizer, linear_thresholds(1.0, 0.0, 2, 5)
+    )
+    rows = settings_of("single", generator, lines="steep")
+    assert [row.name for row in rows] == ["rho2=1,rho4=0", "rho2=1,rho5=0"]
+    assert [row.policy for row in rows] == [
+        Adaptive(linear_thresholds(1.0, 0.0, 2, k)) for k in (4, 5)
+    ]
 
 
 def test_each_setting_is_decoded_once_and_the_rest_goes_on(folder, capsys, monkeypatch):
