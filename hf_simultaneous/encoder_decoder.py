@@ -121,7 +121,9 @@ class SimultaneousEncoder(MarianEncoder):
         device = inputs_embeds.device
         lengths = source_lengths(attention_mask, batch, source_len, device)
         sizes = torch.arange(1, source_len + 1, device=device)
-        shortest = visible_counts(sizes[:1], k, lengths)  # g(1)
+        steps = k.shape[1] if isinstance(k, torch.Tensor) and k.ndim == 2 else 1
+        seen = visible_counts(torch.arange(1, steps + 1, device=device), k, lengths)
+        shortest = seen.amin(1, keepdim=True)  # g(1), unless a path turns back
         needed = (sizes >= shortest) & (sizes <= lengths[:, None])  # (batch, source_len)
         rows, prefixes = needed.nonzero(as_tuple=True)
         order = prefixes.argsort()  # short prefixes share a call
@@ -224,7 +226,7 @@ class SimultaneousDecoder(MarianDecoder):
     ) -> torch.Tensor | None:
         if states is None or (source_mask is not None and source_mask.ndim == 4):
             return source_mask
-        k = resolve_wait_k(wait_k, self.config, inputs_embeds.shape[0])
+        k = resolve_wait_k(wait_k, self.config, *inputs_embeds.shape[:2])
         packed = k is not None and self.config.encoder_attention == "prefix"
         source_len = source_len_of(states.shape[1], packed, source_mask)
         if k is None:

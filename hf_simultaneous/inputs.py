@@ -17,10 +17,10 @@ WaitKArgument: TypeAlias = int | torch.Tensor | Literal["full"] | None
 
 
 def resolve_wait_k(
-    wait_k: WaitKArgument, config: SimultaneousConfig, batch: int
+    wait_k: WaitKArgument, config: SimultaneousConfig, batch: int, steps: int | None = None
 ) -> int | torch.Tensor | None:
     """What a caller gave, or the config's default, as a checked k; None from here on is the full
-    sentence."""
+    sentence. A k for each of the target's `steps` is a path, which the encoder need not count."""
     k: Any = config.wait_k if wait_k is None else wait_k
     if k is None or (isinstance(k, str) and k == FULL):
         return None
@@ -33,9 +33,10 @@ def resolve_wait_k(
                 f"'full'; got {k!r}"
             )
         return k
-    if k.shape != (batch,):
+    if k.shape != (batch,) and (k.ndim != 2 or k.shape != (batch, steps or k.shape[1])):
         raise ValueError(
-            f"wait_k as a tensor has one k for each of the {batch} sentences; got {tuple(k.shape)}"
+            f"wait_k as a tensor has one k for each of the {batch} sentences, or for each of their "
+            f"steps{f', {steps}' if steps else ''}; got {tuple(k.shape)}"
         )
     if (
         k.is_floating_point()

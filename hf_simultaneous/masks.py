@@ -18,10 +18,11 @@ from .schedule import reach
 def visible_counts(
     steps: torch.Tensor, k: int | torch.Tensor, lengths: torch.Tensor, catchup: int | None = None
 ) -> torch.Tensor:
-    """g(t) for a batch: `steps` (T,) or (B, T) from 1, k a number or one per sentence, `lengths`
-    (B,) -> (B, T)."""
-    per_row = k[:, None].to(lengths.device) if isinstance(k, torch.Tensor) else k
-    return torch.minimum(reach(steps, per_row, catchup), lengths[:, None])
+    """g(t) for a batch: `steps` (T,) or (B, T) from 1, k a number, one per sentence (B,) or one per
+    step (B, T), `lengths` (B,) -> (B, T)."""
+    if isinstance(k, torch.Tensor):
+        k = k.to(lengths.device).reshape(len(k), -1)
+    return torch.minimum(reach(steps, k, catchup), lengths[:, None])
 
 
 def plain_cross_mask(visible: torch.Tensor, width: int) -> torch.Tensor:

@@ -46,7 +46,8 @@ class SimultaneousMTModel(MarianMTModel):
     """Marian for simultaneous translation: `forward(..., wait_k=3)`, `generate(..., wait_k=3)`.
 
     `wait_k` is a number, a tensor with one for each sentence (a k as large as the source is the
-    full sentence), `"full"`, or `None` for what the model was trained with (`config.wait_k`)."""
+    full sentence) or, in training, for each of its steps (a path), `"full"`, or `None` for what the
+    model was trained with (`config.wait_k`)."""
 
     config: SimultaneousConfig
     _auto_class = "AutoModelForSeq2SeqLM"

@@ -144,6 +144,18 @@ def test_one_forward_equals_encoding_anew_before_every_step(encoder_attention, k
     )
 
 
+@pytest.mark.parametrize("catchup", [None, 3])
+def test_k_may_change_from_step_to_step(encoder_attention, catchup):
+    model = tiny_model(dtype=torch.float64, encoder_attention=encoder_attention, catchup=catchup)
+    source, target = words(3, 9), words(3, 8, seed=1)
+    paths = [[1, 1, 4, 3, 2, 6, 5, 4], [3, 2, 1, 1, 1, 1, 1, 1], [2] * 8]
+    logits = model(source, decoder_input_ids=target, wait_k=torch.tensor(paths)).logits
+    for row, path in enumerate(paths):
+        alone = slice(row, row + 1)
+        expected = from_first_principles(model, source[alone], target[alone], path)
+        torch.testing.assert_close(logits[alone], expected, rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("pieces", [[1] * 12, [5, 1, 4, 2]])
 @pytest.mark.parametrize("k", [None, 1, 3, torch.tensor([1, 7, 2])])
 @pytest.mark.parametrize(

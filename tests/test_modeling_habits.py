@@ -291,15 +291,19 @@ BAD_CALLS = {
     ),
     "too many k": (
         lambda m: m(SOURCE, decoder_input_ids=TARGET, wait_k=torch.tensor([1, 2, 3])),
-        r"one k for each of the 2 sentences; got \(3,\)",
+        r"one k for each of the 2 sentences, or for each of their steps.*; got \(3,\)",
     ),
-    "k for each step": (
-        lambda m: m(SOURCE, decoder_input_ids=TARGET, wait_k=torch.ones(2, 6, dtype=torch.long)),
-        r"one k for each of the 2 sentences; got \(2, 6\)",
+    "a path of other length": (
+        lambda m: m(SOURCE, decoder_input_ids=TARGET, wait_k=torch.ones(2, 5, dtype=torch.long)),
+        r"for each of their steps, 6; got \(2, 5\)",
+    ),
+    "a path, generate": (
+        lambda m: m.generate(SOURCE, wait_k=torch.ones(2, 6, dtype=torch.long), max_new_tokens=3),
+        r"for each of their steps, 1; got \(2, 6\)",
     ),
     "too many k, generate": (
         lambda m: m.generate(SOURCE, wait_k=torch.tensor([1, 2, 3]), num_beams=2),
-        r"one k for each of the 2 sentences; got \(3,\)",
+        r"one k for each of the 2 sentences, or for each of their steps.*; got \(3,\)",
     ),
     "k zero among others": (
         lambda m: m(SOURCE, decoder_input_ids=TARGET, wait_k=torch.tensor([1, 0])),

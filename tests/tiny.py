@@ -66,10 +66,10 @@ def batch(*lengths: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
 
 @torch.no_grad()
 def from_first_principles(
-    model: SimultaneousMTModel, source: torch.Tensor, target: torch.Tensor, k: K
+    model: SimultaneousMTModel, source: torch.Tensor, target: torch.Tensor, k: K | list[int]
 ) -> torch.Tensor:
     """Logits without a single mask: before each step, what has been read is encoded as if it were
-    the whole source.
+    the whole source. A list has a k for every step.
 
     A `prefix` model does this with transformers' own `MarianMTModel`, so none of our forward passes
     is trusted."""
@@ -77,7 +77,8 @@ def from_first_principles(
     plain, options = (model, {"wait_k": "full"}) if causal else (model.to_marian(), {})
     written, logits = DynamicCache(config=plain.config), []
     for step in range(1, target.shape[1] + 1):
-        read = visible(step, k, source.shape[1], model.config.catchup)
+        now = k[step - 1] if isinstance(k, list) else k
+        read = visible(step, now, source.shape[1], model.config.catchup)
         cache = EncoderDecoderCache(written, DynamicCache(config=plain.config))
         outputs = plain(
             source[:, :read],

@@ -22,6 +22,9 @@ from .data import lengths
 WHOLE_SOURCE = 1_000_000
 """A k no source is as long as: the full sentence, in a tensor that cannot hold a word."""
 
+PATH_TURNS = 0.25
+"""How likely a path wishes another k at a step."""
+
 Batch = dict[str, torch.Tensor]
 
 Example = tuple[int, Any]
@@ -39,21 +42,40 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Draw:
-    """Multi-path training: which k to draw from, and how often."""
+    """Multi-path training: which k to draw from, how often, and the share of sentences in which k
+    changes on the way, as it does under an adaptive policy."""
 
     ks: Sequence[K]
     per: str
+    paths: float = 0.0
 
     def __post_init__(self) -> None:
         if self.per not in ("sentence", "batch"):
             raise ValueError(f"k is drawn per 'sentence' or 'batch'; got {self.per!r}")
 
-    def choose(self, batches: list[np.ndarray], rng: np.random.Generator) -> list[list[int | None]]:
-        """A k for every sentence of every batch."""
+    def choose(
+        self, batches: list[np.ndarray], rng: np.random.Generator, lengths: np.ndarray
+    ) -> list[list[Any]]:
+        """A k for every sentence of every batch, or a path of them as long as its target."""
         choices = np.array([WHOLE_SOURCE if k == FULL else k for k in self.ks])
         if self.per == "batch":
             return [[int(rng.choice(choices))] * len(batch) for batch in batches]
-        return [rng.choice(choices, len(batch)).tolist() for batch in batches]
+        drawn: list[list[Any]] = [rng.choice(choices, len(batch)).tolist() for batch in batches]
+        if self.paths:
+            for ks, batch in zip(drawn, batches, strict=True):
+                for place in np.flatnonzero(rng.random(len(batch)) < self.paths):
+                    ks[place] = self._path(int(lengths[batch[place]]), rng)
+        return drawn
+
+    def _path(self, steps: int, rng: np.random.Generator) -> list[int]:
+        """A wished k, drawn anew every few steps. Reading goes as fast as it asks, but what was
+        read is not forgotten: k falls by one a step."""
+        wished = rng.choice([k for k in self.ks if k != FULL], steps)
+        anew = rng.random(steps) < PATH_TURNS
+        anew[0] = True
+        wished = wished[np.maximum.accumulate(np.where(anew, np.arange(steps), 0))]
+        order = np.arange(steps)
+        return (np.maximum.accumulate(wished + order) - order).tolist()
 
 
 class Batches:
@@ -76,7 +98,7 @@ class Batches:
         self.batches_per_step = batches_per_step
         self.seed = seed
         self.draw = draw
-        self.collate: Callable[[Any], Any] = DataCollatorForSeq2Seq(tokenizer, padding=True)
+        self.collate: Callable[[Any], Any] = Collate(tokenizer)
 
     def epoch(self, number: int) -> list[Step]:
         """The steps of an epoch. The last is filled up with the epoch's first batches: no process
@@ -86,9 +108,9 @@ class Batches:
         rng.shuffle(batches)
         missing = -len(batches) % self.batches_per_step
         batches += [batches[index % len(batches)] for index in range(missing)]
-        ks: list[list[int | None]] = [[None] * len(batch) for batch in batches]
+        ks: list[list[Any]] = [[None] * len(batch) for batch in batches]
         if self.draw is not None:
-            ks = self.draw.choose(batches, rng)
+            ks = self.draw.choose(batches, rng, self.target_lengths)
         examples = [
             list(zip(batch.tolist(), k, strict=True)) for batch, k in zip(batches, ks, strict=True)
         ]
@@ -128,6 +150,29 @@ class Batches:
                 batches.append(order[start:index])
                 start, width = index, length
         return [*batches, order[start:]]
+
+
+class Collate:
+    """transformers' collator, which pads what it knows; a k, or a path of them, it does not."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase):
+        self.pad = DataCollatorForSeq2Seq(tokenizer, padding=True)
+
+    def __call__(self, rows: list[dict[str, Any]]) -> Any:
+        ks = [row.pop("wait_k") for row in rows if "wait_k" in row]
+        batch = self.pad(rows)
+        if not ks:
+            return batch
+        if any(isinstance(k, list) for k in ks):
+            steps = batch["labels"].shape[1]
+            ks = [_as_path(k, steps) for k in ks]
+        return {**batch, "wait_k": torch.tensor(ks)}
+
+
+def _as_path(k: int | list[int], steps: int) -> list[int]:
+    """A k for every step; what is padded sees what the last step saw."""
+    path = [k] * steps if isinstance(k, int) else k
+    return path + [path[-1]] * (steps - len(path))
 
 
 class Rows:

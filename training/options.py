@@ -51,6 +51,9 @@ class TrainOptions:
     multi_ks: list[int | Literal["full"]] = field(default_factory=lambda: [*range(1, 11), FULL])
     """The k that `--k multi` draws from; `full` is the full sentence."""
     multi_draw: Literal["sentence", "batch"] = "sentence"
+    multi_paths: float = 0.0
+    """The share of sentences, drawn one by one, in which k changes on the way as under an adaptive
+    policy: for `history="path"`."""
     evaluate_every: int = 500
     """Steps between two looks at the dev loss; a checkpoint follows each."""
     score_every: int | None = None
@@ -115,6 +118,12 @@ class TrainOptions:
             raise ValueError(
                 f"multi_ks lists k of 1 or more, and full for the full sentence; got "
                 f"{self.multi_ks}"
+            )
+        if not 0 <= self.multi_paths <= 1:
+            raise ValueError(f"multi_paths is a share, 0 to 1; got {self.multi_paths}")
+        if self.multi_paths and (self.multi_draw == "batch" or {*self.multi_ks} == {FULL}):
+            raise ValueError(
+                "multi_paths needs multi_draw: sentence, and in multi_ks a k besides full"
             )
 
 

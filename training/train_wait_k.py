@@ -253,8 +253,13 @@ def _batches(
     cutting = {"batch_tokens": options.batch_tokens, **cutting}
     rows = corpus.splits[split]
     if not is_stock(model.config):
-        draw = Draw(ks=ks, per=options.multi_draw) if run.k == MULTI else None
-        return Batches(rows, corpus.tokenizer, draw=draw, **cutting)
+        draw = Draw(ks=ks, per=options.multi_draw, paths=options.multi_paths)
+        return Batches(rows, corpus.tokenizer, draw=draw if run.k == MULTI else None, **cutting)
+    if options.multi_paths:
+        raise InputError(
+            f"multi_paths is for models that know wait-k; {model.config.model_type} is trained on "
+            f"prefixes. Set it to 0"
+        )
     generator = generator_of(run.config, run.wait_k or FULL, model, corpus.tokenizer)
     return PrefixBatches(
         rows,

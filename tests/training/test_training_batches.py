@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -115,6 +117,28 @@ def test_or_for_every_batch(split: Dataset, tokenizer: PreTrainedTokenizerFast) 
     drawn = [{k for _, k in batch} for step in steps for batch in step.batches]
     assert all(len(ks) == 1 for ks in drawn)
     assert len(set.union(*drawn)) > 1
+
+
+def test_or_along_a_path(split: Dataset, tokenizer: PreTrainedTokenizerFast) -> None:
+    ks = [1, 3, 7, "full"]
+    batches = Batches(
+        split, tokenizer, batch_tokens=300, draw=Draw(ks=ks, per="sentence", paths=0.5)
+    )
+    steps = batches.epoch(0)
+    drawn = [one for step in steps for batch in step.batches for one in batch]
+    paths = [(row, k) for row, k in drawn if isinstance(k, list)]
+    assert 70 < len(paths) < 130
+    assert {k for _, k in drawn if isinstance(k, int)} == {1, 3, 7, WHOLE_SOURCE}
+    for row, path in paths:
+        assert len(path) == batches.target_lengths[row]
+        assert {1, 2, 3, 4, 5, 6, 7}.issuperset(path)
+        assert all(after >= before - 1 for before, after in pairwise(path)), "it has been read"
+    assert sum(len(set(path)) > 1 for _, path in paths) > len(paths) / 2
+    ((batch,), *_) = batches.load(steps)
+    assert batch["wait_k"].shape == batch["labels"].shape
+    for padded, (_, k) in zip(batch["wait_k"].tolist(), steps[0].batches[0], strict=True):
+        path = k if isinstance(k, list) else [k]
+        assert padded == path + path[-1:] * (len(padded) - len(path))
 
 
 def test_another_way_to_draw_is_refused() -> None:

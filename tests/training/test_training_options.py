@@ -96,6 +96,17 @@ def test_the_papers_german_model_has_its_size_and_catch_up() -> None:
             {"multi_ks": ["a"]},
             "training.multi_ks must be a list, each a whole number or 'full'",
         ),
+        ("training", {"multi_paths": 1.5}, "multi_paths is a share, 0 to 1; got 1.5"),
+        (
+            "training",
+            {"multi_paths": 0.5, "multi_draw": "batch"},
+            "multi_paths needs multi_draw: sentence, and in multi_ks a k besides full",
+        ),
+        (
+            "training",
+            {"multi_paths": 0.5, "multi_ks": ["full"]},
+            "multi_paths needs multi_draw: sentence",
+        ),
         ("training", {"patience": 0}, "patience must be at least 1; got 0"),
         ("data", {"train": None}, "data: train is missing: give two text files"),
         (

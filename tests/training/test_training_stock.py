@@ -221,6 +221,11 @@ def test_nothing_beyond_the_prefix_is_seen(
         ("t5", {"model": {"attention_dropout": 0.1}}, "set for a 't5' model, .* can is dropout, l"),
         ("nllb", {"data": {"target_language": "eng_Lat"}}, "data.target_language: .* eng_Latn"),
         ("nllb", {"data": {"max_tokens": 200}}, "max_tokens is 200, but the model has 199 pos"),
+        (
+            "t5",
+            {"training": {"multi_paths": 0.5}},
+            "multi_paths is for models that know wait-k; t5",
+        ),
     ],
 )
 def test_what_does_not_fit_is_said(
