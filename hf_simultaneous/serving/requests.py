@@ -45,7 +45,7 @@ async def translate_text(hub: "Hub", request: Request) -> Response:
     """`{"text", "latency"}` (and the other options of a start) to `{"text", "sentences"}`."""
     try:
         fields = _fields(await _body(hub, request))
-        sentences = list(filter(None, await _sentences(hub, fields)))
+        sentences = list(filter(None, await _sentences(hub, request, fields)))
     except ProtocolError as error:
         hub.telemetry.errors.labels(error.code).inc()
         status = STATUS.get(error.code, 400)
@@ -86,7 +86,7 @@ def _fields(body: bytes) -> Mapping[str, Any]:
     return fields
 
 
-async def _sentences(hub: "Hub", fields: Mapping[str, Any]) -> list[str]:
+async def _sentences(hub: "Hub", request: Request, fields: Mapping[str, Any]) -> list[str]:
     options = {name: value for name, value in fields.items() if name != "replay"}
     start = parse_start({**options, "silence": None})
     whole = _Whole(last=2)
@@ -96,9 +96,27 @@ async def _sentences(hub: "Hub", fields: Mapping[str, Any]) -> list[str]:
         hub.engine.feed(ticket, Say("text", 1, fields["text"]))
         hub.engine.feed(ticket, Flush(2))
         async with asyncio.timeout(hub.limits.max_session):
-            return await whole.future
+            return await _unless_gone(request, whole.future)
     except TimeoutError:
         told = f"this text takes longer than {hub.limits.max_session:g} s; send less of it"
         raise ProtocolError("session_over", told) from None
     finally:
         hub.engine.close(ticket)
+
+
+async def _unless_gone(request: Request, future: asyncio.Future[list[str]]) -> list[str]:
+    """What the future brings, while somebody waits for it."""
+    gone = asyncio.ensure_future(_gone(request))
+    either: set[asyncio.Future[Any]] = {gone, future}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        gone.cancel()
+    if not future.done():
+        raise ClientDisconnect
+    return future.result()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

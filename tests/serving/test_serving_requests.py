@@ -73,6 +73,14 @@ def test_a_client_that_goes_is_no_error():
     assert counted(hub, "internal") == 0
 
 
+def test_a_client_that_goes_while_it_waits_gives_its_place_back():
+    hub, closed = resting(), []
+    hub.engine.close = closed.append
+    post(hub, part(TEXT), {"type": "http.disconnect"})
+    assert len(closed) == 1
+    assert counted(hub, "internal") == 0
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
