@@ -108,6 +108,33 @@ def test_a_sentence_with_its_full_stop_needs_no_space(start, generator, page):
         until(page, TYPED, f"Und das {text}")
 
 
+REPLAYED = """async ([said, reads]) => {
+    const {SimultaneousClient} = await import("/simultaneous.js");
+    const client = Object.create(SimultaneousClient.prototype);
+    Object.assign(client, {n: 0, onEvent: () => {}});
+    client.said = said.map((text) => ({type: "text", text}));
+    client.sentence = {number: 1, source: "", tokens: [], growing: []};
+    reads.forEach((text, index) => client.see({n: index + 1, action: "READ", text}));
+    const {words, open} = client.replay().replay;
+    return [words, open, client.said.map(({text}) => text)];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("said", "reads", "replayed"),
+    [
+        (["Das ", "Haus ", "ist"], ["Das", "Haus"], [["Das Haus"], False, ["", "", "ist"]]),
+        (["Das Ha", "us ist "], ["Das"], [["Das"], False, ["Ha", "us ist "]]),
+        (["我爱Berlin很多"], ["我", "爱", "Berlin"], [["我爱Berlin"], True, ["很多"]]),
+        (["我爱 Berlin 很多"], ["我", "爱", "Berlin"], [["我爱 Berlin"], False, ["很多"]]),
+    ],
+)
+def test_a_replay_has_the_spaces_that_were_said(server, page, said, reads, replayed):
+    with shown(server.url) as address:
+        page.goto(address)
+        assert page.evaluate(REPLAYED, [said, reads]) == replayed
+
+
 def test_the_page_says_why_it_cannot_connect(server, page):
     """Its origin is not on the server's list."""
     with shown(server.url) as address:

@@ -11,7 +11,7 @@ export class SimultaneousClient {
   constructor(urls, {token, start = {}, onEvent = () => {}, onState = () => {}} = {}) {
     Object.assign(this, {urls: [urls].flat(), token, options: start, onEvent, onState});
     Object.assign(this, {said: [], seq: 0, n: 0, told: 0, turn: 0, wait: 250, next: 0, closed: false});
-    this.sentence = {number: 1, words: [], tokens: [], growing: []};
+    this.sentence = {number: 1, source: "", tokens: [], growing: []};
     this.connect();
   }
 
@@ -34,9 +34,10 @@ export class SimultaneousClient {
   }
 
   replay() {  // where another server shall go on
-    const {number, words, tokens, growing} = this.sentence;
+    const {number, source, tokens, growing} = this.sentence;
     if (!this.n) return {};
-    return {replay: {sentence: number, n: this.n, words, tokens: [...tokens, ...growing], written: tokens.length}};
+    const words = source.trim() ? [source.trim()] : [], open = /\S$/.test(source);  // the spaces in it are as they were
+    return {replay: {sentence: number, n: this.n, words, open, tokens: [...tokens, ...growing], written: tokens.length}};
   }
 
   lost(code, reason) {
@@ -75,7 +76,7 @@ export class SimultaneousClient {
     } else if (message.type === "events") {
       message.events.filter(({n}) => n > this.n).forEach((event) => this.see(event));
       if (message.done) this.said.forEach((said) => { said.done ||= said.seq === message.seq; });
-      while (this.said[0]?.done && !VISIBLE.test(this.said[0].text)) this.said.shift();
+      while (this.said[0]?.done && !VISIBLE.test(this.said[0].text)) this.keep(this.said.shift());
       if (this.n - this.told >= UNTOLD) this.send({type: "ping"});
     }
     this.pump();
@@ -83,20 +84,26 @@ export class SimultaneousClient {
 
   see(event) {
     this.n = event.n;
-    const {words, tokens, growing} = this.sentence;
-    if (event.action === "READ") { words.push(event.text); this.forget([...event.text].length); }
+    const {tokens, growing} = this.sentence;
+    if (event.action === "READ") this.forget([...event.text].length);
     if (event.action === "PIECE") growing.push(...event.tokens);
     if (event.action === "WRITE") { tokens.push(...event.tokens); growing.splice(0, event.tokens.length); }
-    if (event.action === "END") this.sentence = {number: event.sentence + 1, words: [], tokens: [], growing: []};
+    if (event.action === "END") this.sentence = {number: event.sentence + 1, source: "", tokens: [], growing: []};
     this.onEvent(event);
   }
 
-  forget(count) {  // so many characters of what was said were read
+  forget(count) {  // so many characters of what was said were read, and the spaces around them
     for (const said of this.said) {
-      if (!count) return;  // a space behind it may be what ends a word that was not read
       const left = [...said.text];
-      while (left.length && count) count -= VISIBLE.test(left.shift()) ? 1 : 0;
-      said.text = VISIBLE.test(left.join("")) ? left.join("") : "";
+      while (left.length && (count || !VISIBLE.test(left[0]))) {
+        count -= VISIBLE.test(left[0]) ? 1 : 0;
+        this.sentence.source += left.shift();
+      }
+      said.text = left.join("");
+      if (said.text) return;  // a space behind it may be what ends a word that was not read
+      if (said.type === "flush") this.sentence.source += " ";  // which ends a word, too
     }
   }
+
+  keep(said) { this.sentence.source += said.type === "flush" ? " " : said.text; }
 }
