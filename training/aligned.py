@@ -3,13 +3,34 @@
 Knows files; what the sentences are is the commands' business."""
 
 from argparse import ArgumentParser
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from .checked import InputError
+from .command import exit_code
 
 
 SUFFIXES = (".de", ".en")
+
+
+def make_pairs(
+    parser: ArgumentParser,
+    pairs: Callable[[int], Iterable[tuple[str, str]]],
+    usual: int,
+    arguments: Sequence[str] | None,
+) -> int:
+    """The command of a module that makes as many pairs as it is asked for; returns its exit
+    code."""
+    add_output(parser)
+    parser.add_argument("--count", type=int, default=usual, help=f"of pairs; by default {usual}")
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        if given.count < 1:
+            raise InputError(f"--count must be at least 1; got {given.count}")
+        write_aligned(given.output, pairs(given.count), force=given.force)
+
+    return exit_code(work)
 
 
 def add_output(parser: ArgumentParser) -> None:

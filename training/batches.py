@@ -70,12 +70,10 @@ class Draw:
     def _path(self, steps: int, rng: np.random.Generator) -> list[int]:
         """A wished k, drawn anew every few steps. Reading goes as fast as it asks, but what was
         read is not forgotten: k falls by one a step."""
-        wished = rng.choice([k for k in self.ks if k != FULL], steps)
-        anew = rng.random(steps) < PATH_TURNS
-        anew[0] = True
-        wished = wished[np.maximum.accumulate(np.where(anew, np.arange(steps), 0))]
         order = np.arange(steps)
-        return (np.maximum.accumulate(wished + order) - order).tolist()
+        drawn = rng.choice([k for k in self.ks if k != FULL], steps)
+        last_drawn = np.maximum.accumulate(np.where(rng.random(steps) < PATH_TURNS, order, 0))
+        return (np.maximum.accumulate(drawn[last_drawn] + order) - order).tolist()
 
 
 class Batches:

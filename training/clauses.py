@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from .aligned import add_output, write_aligned
+from .aligned import make_pairs
 from .clause_words import (
     ASKING,
     FIRST,
@@ -30,8 +30,8 @@ from .clause_words import (
     WHERE,
     WITH,
 )
-from .command import command_line, exit_code
-from .everyday import slots
+from .command import command_line
+from .everyday import filled, slots
 
 
 PERSONS = ("1s", "2s", "3s", "1p", "2p", "3p")
@@ -95,8 +95,6 @@ class Tense:
 
 def pairs(count: int, seed: int = 1) -> Iterator[Pair]:
     """`count` pairs, the same for the same seed."""
-    if count < 1:
-        raise ValueError(f"--count must be at least 1; got {count}")
     rng = random.Random(seed)
     shapes: tuple[Callable[[random.Random], Pair], ...] = (
         *(_statement, _statement, _statement, _with_reason, _with_reason),
@@ -104,7 +102,7 @@ def pairs(count: int, seed: int = 1) -> Iterator[Pair]:
         *(_asked_why, _reason_first),
     )
     for _ in range(count):
-        german, english = _filled(rng.choice(shapes)(rng), slots(rng))
+        german, english = filled(rng.choice(shapes)(rng), slots(rng))
         yield german[0].upper() + german[1:], english[0].upper() + english[1:]
 
 
@@ -255,12 +253,6 @@ def _without(thing: str, *, goes: bool) -> str | None:
     return f"{thing} nicht" if first in ("der", "die", "das", "den") else None
 
 
-def _filled(pair: Pair, values: dict[str, Pair]) -> Pair:
-    """The slots of both sides, each in its language."""
-    german, english = ({name: value[side] for name, value in values.items()} for side in (0, 1))
-    return pair[0].format_map(german), pair[1].format_map(english)
-
-
 def _rows(text: str) -> list[list[str]]:
     return [line.split("|") for line in text.strip().replace("\n    ", "").splitlines()]
 
@@ -275,11 +267,7 @@ def _ended(pair: Pair, end: str) -> Pair:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = command_line("clauses", __doc__)
-    add_output(parser)
-    parser.add_argument("--count", type=int, default=30000)
-    given = parser.parse_args(arguments)
-    return exit_code(lambda: write_aligned(given.output, pairs(given.count), force=given.force))
+    return make_pairs(command_line("clauses", __doc__), pairs, 30000, arguments)
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 
-from .aligned import add_output, write_aligned
-from .command import command_line, exit_code
+from .aligned import make_pairs
+from .command import command_line
 from .everyday_words import (
     CITIES,
     COUNTRIES,
@@ -34,8 +34,6 @@ from .everyday_words import (
 def pairs(count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
     """`count` pairs, the same for the same seed: a third set phrases, the rest templates with their
     slots filled."""
-    if count < 1:
-        raise ValueError(f"--count must be at least 1; got {count}")
     rng = random.Random(seed)
     phrases = _lines(PHRASES)
     templates = _lines(TEMPLATES)
@@ -43,21 +41,12 @@ def pairs(count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
         if index % 3 == 0:
             yield phrases[(index // 3) % len(phrases)]
         else:
-            german, english = rng.choice(templates)
-            found = slots(rng)
-            yield (
-                german.format_map({slot: pair[0] for slot, pair in found.items()}),
-                english.format_map({slot: pair[1] for slot, pair in found.items()}),
-            )
+            yield filled(rng.choice(templates), slots(rng))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = command_line("everyday", __doc__)
-    add_output(parser)
-    parser.add_argument("--count", type=int, default=6000)
-    given = parser.parse_args(arguments)
-    return exit_code(lambda: write_aligned(given.output, pairs(given.count), force=given.force))
+    return make_pairs(command_line("everyday", __doc__), pairs, 6000, arguments)
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
@@ -73,6 +62,12 @@ def _both(text: str) -> list[tuple[str, str]]:
     """German and English words, `eins:one`."""
     parts = [word.split(":") for word in _words(text)]
     return [(german, english) for german, english in parts]
+
+
+def filled(pair: tuple[str, str], values: dict[str, tuple[str, str]]) -> tuple[str, str]:
+    """The slots of both sides, each in its language."""
+    german, english = ({name: value[side] for name, value in values.items()} for side in (0, 1))
+    return pair[0].format_map(german), pair[1].format_map(english)
 
 
 def slots(rng: random.Random) -> dict[str, tuple[str, str]]:

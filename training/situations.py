@@ -13,9 +13,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .aligned import add_output, write_aligned
-from .command import command_line, exit_code
-from .everyday import slots
+from .aligned import make_pairs
+from .command import command_line
+from .everyday import filled, slots
 
 
 TEMPLATES = Path(__file__).with_suffix(".txt")
@@ -24,42 +24,29 @@ PLACE = re.compile(r"<(\d) ([^<>]+)>")
 
 def pairs(count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
     """`count` pairs, the same for the same seed: every template in turn, its places drawn anew."""
-    if count < 1:
-        raise ValueError(f"--count must be at least 1; got {count}")
     rng = random.Random(seed)
     templates = [line.split("|") for line in TEMPLATES.read_text("utf-8").splitlines()]
     for index in range(count):
         if index % len(templates) == 0:
             rng.shuffle(templates)
         german, english = templates[index % len(templates)]
-        yield filled(german, english, rng)
+        german, english = filled(chosen(german, english, rng), slots(rng))
+        yield german[0].upper() + german[1:], english[0].upper() + english[1:]
 
 
-def filled(german: str, english: str, rng: random.Random) -> tuple[str, str]:
-    """A template with an alternative chosen at each place, the same one on both sides."""
-    chosen = {
-        number: rng.randrange(alternatives.count("/") + 1)
-        for number, alternatives in PLACE.findall(german)
-    }
-    values = slots(rng)
-    sides = [
-        PLACE.sub(lambda place: place[2].split("/")[chosen[place[1]]], side)
-        for side in (german, english)
-    ]
+def chosen(german: str, english: str, rng: random.Random) -> tuple[str, str]:
+    """A template with an alternative taken at each place, the same one on both sides."""
+    taken = {number: rng.randrange(text.count("/") + 1) for number, text in PLACE.findall(german)}
     first, second = (
-        side.format_map({slot: pair[language] for slot, pair in values.items()})
-        for language, side in enumerate(sides)
+        PLACE.sub(lambda place: place[2].split("/")[taken[place[1]]], side)
+        for side in (german, english)
     )
-    return first[0].upper() + first[1:], second[0].upper() + second[1:]
+    return first, second
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    parser = command_line("situations", __doc__)
-    add_output(parser)
-    parser.add_argument("--count", type=int, default=40000)
-    given = parser.parse_args(arguments)
-    return exit_code(lambda: write_aligned(given.output, pairs(given.count), force=given.force))
+    return make_pairs(command_line("situations", __doc__), pairs, 40000, arguments)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from training.everyday import slots
-from training.situations import PLACE, TEMPLATES, filled, main, pairs
+from training.situations import PLACE, TEMPLATES, chosen, main, pairs
 
 
 TEMPLATE_LINES = TEMPLATES.read_text(encoding="utf-8").splitlines()
@@ -31,12 +31,12 @@ def test_no_template_stands_twice() -> None:
 
 def test_a_place_is_filled_alike_on_both_sides() -> None:
     german, english = "<1 rot/blau> oder <2 eins/zwei>", "<2 one/two> or <1 red/blue>"
-    made = {filled(german, english, random.Random(seed)) for seed in range(40)}
+    made = {chosen(german, english, random.Random(seed)) for seed in range(40)}
     assert made == {
-        ("Rot oder eins", "One or red"),
-        ("Rot oder zwei", "Two or red"),
-        ("Blau oder eins", "One or blue"),
-        ("Blau oder zwei", "Two or blue"),
+        ("rot oder eins", "one or red"),
+        ("rot oder zwei", "two or red"),
+        ("blau oder eins", "one or blue"),
+        ("blau oder zwei", "two or blue"),
     }
 
 
