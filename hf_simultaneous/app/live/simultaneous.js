@@ -20,7 +20,7 @@ export class SimultaneousClient {
     this.pump();
   }
 
-  flush() { this.said.push({type: "flush", text: ""}); this.pump(); }  // the sentence ends here
+  flush() { this.said.push({type: "flush", text: " "}); this.pump(); }  // the sentence ends here, and its last word
 
   close() { this.closed = true; clearTimeout(this.timer); this.socket?.close(1000); }
 
@@ -76,7 +76,7 @@ export class SimultaneousClient {
     } else if (message.type === "events") {
       message.events.filter(({n}) => n > this.n).forEach((event) => this.see(event));
       if (message.done) this.said.forEach((said) => { said.done ||= said.seq === message.seq; });
-      while (this.said[0]?.done && !VISIBLE.test(this.said[0].text)) this.keep(this.said.shift());
+      while (this.said[0]?.done && !VISIBLE.test(this.said[0].text)) this.sentence.source += this.said.shift().text;
       if (this.n - this.told >= UNTOLD) this.send({type: "ping"});
     }
     this.pump();
@@ -101,9 +101,6 @@ export class SimultaneousClient {
       }
       said.text = left.join("");
       if (said.text) return;  // a space behind it may be what ends a word that was not read
-      if (said.type === "flush") this.sentence.source += " ";  // which ends a word, too
     }
   }
-
-  keep(said) { this.sentence.source += said.type === "flush" ? " " : said.text; }
 }
