@@ -2,8 +2,6 @@
 
 import random
 
-import pytest
-
 from training.clauses import clause, main, pairs
 
 
@@ -80,8 +78,6 @@ def test_files_are_written_side_by_side(tmp_path):
 
 
 def test_no_count_below_one(tmp_path, capsys):
-    with pytest.raises(ValueError, match="at least 1"):
-        next(pairs(0))
     assert main(["--output", str(tmp_path / "made"), "--count", "0"]) == 2
     assert "--count must be at least 1; got 0" in capsys.readouterr().err
     assert not (tmp_path / "made.de").exists()
