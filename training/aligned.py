@@ -1,9 +1,10 @@
-"""Two aligned files, German and English, as the commands that make pairs write them.
+"""Two aligned files, a sentence a line, as they are read and as the commands that make pairs write
+them.
 
 Knows files; what the sentences are is the commands' business."""
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from .checked import InputError
@@ -31,6 +32,41 @@ def make_pairs(
         write_aligned(given.output, pairs(given.count), force=given.force)
 
     return exit_code(work)
+
+
+def add_files(parser: ArgumentParser) -> None:
+    """The options of every command that reads such files."""
+    parser.add_argument("--source", required=True, type=Path, help="German, a sentence a line")
+    parser.add_argument("--reference", required=True, type=Path, help="its translations")
+
+
+def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
+    """Both sides of two files that belong together line by line."""
+    sides = list(read_lines(source)), list(read_lines(target))
+    if len(sides[0]) != len(sides[1]):
+        shorter, longer = sorted((source, target), key=lambda file: len(sides[file is target]))
+        raise InputError(
+            f"{source} has {len(sides[0])} lines and {target} has {len(sides[1])}: line "
+            f"{min(map(len, sides)) + 1} of "
+            f"{longer} has no partner in {shorter}. Aligned files have the same number of lines"
+        )
+    return sides
+
+
+def read_lines(file: Path) -> Iterator[str]:
+    """Lines end at \\n alone: text may hold other characters that Python's readers take for line
+    ends."""
+    with open(file, "rb") as content:
+        for number, line in enumerate(content, start=1):
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{file} line {number} is not UTF-8 (byte 0x{line[error.start]:02x} at place "
+                    f"{error.start + 1}); "
+                    "convert the file, for example with iconv -f latin1 -t utf-8"
+                ) from None
+            yield text.rstrip("\r\n")
 
 
 def add_output(parser: ArgumentParser) -> None:

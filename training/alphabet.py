@@ -21,9 +21,9 @@ from transformers import PreTrainedTokenizerFast
 from hf_simultaneous import SimultaneousMTModel
 from hf_simultaneous.words import UNSPACED
 
+from .aligned import read_lines
 from .checked import InputError
 from .command import command_line, exit_code
-from .corpora import read_lines
 from .disk import require_empty
 from .starting import load_trained, save_trained
 from .tokenizer import wrap

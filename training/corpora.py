@@ -4,13 +4,14 @@ pair.
 Knows formats and their faults, which it names by file and line; knows nothing of tokens or of
 cleaning."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
 from datasets import Dataset, load_dataset
 from datasets.exceptions import DatasetGenerationError
 
+from .aligned import read_aligned, read_lines
 from .checked import InputError
 from .data_options import TOY, DataOptions, Files, Part
 from .toy import toy_splits
@@ -77,34 +78,9 @@ def _require_file(file: Path, split: str) -> None:
 
 
 def _read_aligned(source: Path, target: Path, split: str) -> Dataset:
-    sides = []
     for file in (source, target):
         _require_file(file, split)
-        sides.append(list(read_lines(file)))
-    if len(sides[0]) != len(sides[1]):
-        shorter, longer = sorted((source, target), key=lambda file: len(sides[file is target]))
-        raise InputError(
-            f"{source} has {len(sides[0])} lines and {target} has {len(sides[1])}: line "
-            f"{min(map(len, sides)) + 1} of "
-            f"{longer} has no partner in {shorter}. Aligned files have the same number of lines"
-        )
-    return _two_columns(*sides)
-
-
-def read_lines(file: Path) -> Iterator[str]:
-    """Lines end at \\n alone: text may hold other characters that Python's readers take for line
-    ends."""
-    with open(file, "rb") as content:
-        for number, line in enumerate(content, start=1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{file} line {number} is not UTF-8 (byte 0x{line[error.start]:02x} at place "
-                    f"{error.start + 1}); "
-                    "convert the file, for example with iconv -f latin1 -t utf-8"
-                ) from None
-            yield text.rstrip("\r\n")
+    return _two_columns(*read_aligned(source, target))
 
 
 def _load_file(file: Path, split: str) -> Dataset:

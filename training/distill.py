@@ -26,9 +26,9 @@ from hf_simultaneous.evaluation import Decoding, decode_corpus
 from hf_simultaneous.evaluation.processes import this_process
 from hf_simultaneous.version import __version__
 
+from .aligned import read_lines
 from .checked import InputError
 from .command import command_line, exit_code
-from .corpora import read_lines
 from .starting import keep_freed_memory
 
 

@@ -8,12 +8,10 @@ is known by its function words, which make up a third of a text. Knows words onl
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
-from .aligned import add_output, write_aligned
+from .aligned import add_files, add_output, read_aligned, write_aligned
 from .checked import InputError
 from .command import command_line, exit_code
-from .corpora import read_lines
 
 
 # Those left out (in, des, so, ...) are words of a neighbour too.
@@ -48,8 +46,7 @@ def kept(
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = command_line("select", __doc__)
-    parser.add_argument("--source", required=True, type=Path, help="German, a sentence a line")
-    parser.add_argument("--reference", required=True, type=Path, help="its translations")
+    add_files(parser)
     parser.add_argument("--max-words", type=int, help="of the German sentence")
     add_output(parser)
     given = parser.parse_args(arguments)
@@ -57,17 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _select(given: Namespace) -> str:
-    sides = [list(read_lines(file)) for file in (given.source, given.reference)]
-    if len(sides[0]) != len(sides[1]):
-        raise InputError(
-            f"{given.source} has {len(sides[0])} lines and {given.reference} {len(sides[1])}; "
-            f"aligned files have the same number of lines"
-        )
-    found = list(kept(zip(*sides, strict=True), given.max_words))
+    pairs = list(zip(*read_aligned(given.source, given.reference), strict=True))
+    found = list(kept(pairs, given.max_words))
     if not found:
         raise InputError(f"no sentence of {given.source} is German and short enough")
     write_aligned(given.output, found, force=given.force)
-    return f"{len(found)} of {len(sides[0])} pairs kept"
+    return f"{len(found)} of {len(pairs)} pairs kept"
 
 
 if __name__ == "__main__":

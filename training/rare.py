@@ -1,0 +1,54 @@
+"""Keeps the German-English pairs from which a seldom word can be learned.
+
+    python -m training.rare --source train.de --reference train.en --at-most 80 --output runs/rare
+
+Given beside the whole corpus, each with half its weight, they make half of what everybody says give
+way to words a small model has not met often enough. A word that one pair alone has is a name or a
+slip more often than a word. Knows words only."""
+
+import re
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from .aligned import add_files, add_output, read_aligned, write_aligned
+from .checked import InputError
+from .command import command_line, exit_code
+
+
+WORD = re.compile(r"[^\W\d_]+")
+
+
+def rare(pairs: Sequence[tuple[str, str]], at_most: int) -> Iterator[tuple[str, str]]:
+    """The pairs, in their order, whose source has a word that is in 2 to `at_most` of them."""
+    sources = [set(WORD.findall(source.lower())) for source, _ in pairs]
+    counts = Counter(word for words in sources for word in words)
+    for pair, words in zip(pairs, sources, strict=True):
+        if any(2 <= counts[word] <= at_most for word in words):
+            yield pair
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns its exit code."""
+    parser = command_line("rare", __doc__)
+    add_files(parser)
+    parser.add_argument(
+        "--at-most", type=int, default=80, help="pairs that have the word; by default 80"
+    )
+    add_output(parser)
+    given = parser.parse_args(arguments)
+    return exit_code(lambda: print(_select(given)))
+
+
+def _select(given: Namespace) -> str:
+    if given.at_most < 2:
+        raise InputError(f"--at-most must be at least 2; got {given.at_most}")
+    pairs = list(zip(*read_aligned(given.source, given.reference), strict=True))
+    found = list(rare(pairs, given.at_most))
+    write_aligned(given.output, found, force=given.force)
+    return f"{len(found)} of {len(pairs)} pairs kept"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
