@@ -3,7 +3,7 @@ them.
 
 Knows files; what the sentences are is the commands' business."""
 
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -16,7 +16,7 @@ SUFFIXES = (".de", ".en")
 
 def make_pairs(
     parser: ArgumentParser,
-    pairs: Callable[[int], Iterable[tuple[str, str]]],
+    pairs: Callable[[Namespace], Iterable[tuple[str, str]]],
     usual: int,
     arguments: Sequence[str] | None,
 ) -> int:
@@ -24,12 +24,13 @@ def make_pairs(
     code."""
     add_output(parser)
     parser.add_argument("--count", type=int, default=usual, help=f"of pairs; by default {usual}")
+    parser.add_argument("--seed", type=int, default=1, help="another one makes other pairs")
     given = parser.parse_args(arguments)
 
     def work() -> None:
         if given.count < 1:
             raise InputError(f"--count must be at least 1; got {given.count}")
-        write_aligned(given.output, pairs(given.count), force=given.force)
+        write_aligned(given.output, pairs(given), force=given.force)
 
     return exit_code(work)
 

@@ -267,7 +267,12 @@ def _ended(pair: Pair, end: str) -> Pair:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return make_pairs(command_line("clauses", __doc__), pairs, 30000, arguments)
+    return make_pairs(
+        command_line("clauses", __doc__),
+        lambda given: pairs(given.count, given.seed),
+        30000,
+        arguments,
+    )
 
 
 if __name__ == "__main__":

@@ -46,7 +46,12 @@ def pairs(count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return make_pairs(command_line("everyday", __doc__), pairs, 6000, arguments)
+    return make_pairs(
+        command_line("everyday", __doc__),
+        lambda given: pairs(given.count, given.seed),
+        6000,
+        arguments,
+    )
 
 
 def _lines(text: str) -> list[tuple[str, str]]:

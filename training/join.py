@@ -10,9 +10,9 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
-from .aligned import add_files, add_output, read_aligned, write_aligned
+from .aligned import add_files, make_pairs, read_aligned
 from .checked import InputError
-from .command import command_line, exit_code
+from .command import command_line
 
 
 MAX_WORDS = 9
@@ -80,17 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = command_line("join", __doc__)
     add_files(parser)
-    parser.add_argument("--count", type=int, default=30000, help="of pairs; by default 30000")
-    add_output(parser)
-    given = parser.parse_args(arguments)
-    return exit_code(lambda: _write(given))
+    return make_pairs(parser, _from_files, 30000, arguments)
 
 
-def _write(given: Namespace) -> None:
-    if given.count < 1:
-        raise InputError(f"--count must be at least 1; got {given.count}")
+def _from_files(given: Namespace) -> Iterator[tuple[str, str]]:
     pairs = list(zip(*read_aligned(given.source, given.reference), strict=True))
-    write_aligned(given.output, joined(pairs, given.count), force=given.force)
+    return joined(pairs, given.count, given.seed)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python -m training.situations --output runs/situations --count 40000
 
-The templates (`situations.txt`, German|English) have places with alternatives, `<1 Zug/Bus>` on one
+The templates (`templates/`, German|English) have places with alternatives, `<1 Zug/Bus>` on one
 side and `<1 train/bus>` on the other: the same number is the same choice. `{city}` and the like are
 the slots of `everyday`. The pairs are this project's own. Knows words; nothing of tokens or
 training."""
@@ -10,7 +10,7 @@ training."""
 import random
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from .aligned import make_pairs
@@ -18,18 +18,26 @@ from .command import command_line
 from .everyday import filled, slots
 
 
-TEMPLATES = Path(__file__).with_suffix(".txt")
+TEMPLATES = {
+    path.stem: path for path in sorted(Path(__file__).with_name("templates").glob("*.txt"))
+}
 PLACE = re.compile(r"<(\d) ([^<>]+)>")
 
 
-def pairs(count: int, seed: int = 1) -> Iterator[tuple[str, str]]:
+def templates(only: Collection[str] = ()) -> list[str]:
+    """The lines of the files of that name, or of all."""
+    files = [path for name, path in TEMPLATES.items() if not only or name in only]
+    return [line for file in files for line in file.read_text("utf-8").splitlines()]
+
+
+def pairs(count: int, seed: int = 1, only: Collection[str] = ()) -> Iterator[tuple[str, str]]:
     """`count` pairs, the same for the same seed: every template in turn, its places drawn anew."""
     rng = random.Random(seed)
-    templates = [line.split("|") for line in TEMPLATES.read_text("utf-8").splitlines()]
+    lines = [line.split("|") for line in templates(only)]
     for index in range(count):
-        if index % len(templates) == 0:
-            rng.shuffle(templates)
-        german, english = templates[index % len(templates)]
+        if index % len(lines) == 0:
+            rng.shuffle(lines)
+        german, english = lines[index % len(lines)]
         german, english = filled(chosen(german, english, rng), slots(rng))
         yield german[0].upper() + german[1:], english[0].upper() + english[1:]
 
@@ -46,7 +54,13 @@ def chosen(german: str, english: str, rng: random.Random) -> tuple[str, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
-    return make_pairs(command_line("situations", __doc__), pairs, 40000, arguments)
+    parser = command_line("situations", __doc__)
+    parser.add_argument(
+        "--only", nargs="+", choices=list(TEMPLATES), default=[], help="templates of these files"
+    )
+    return make_pairs(
+        parser, lambda given: pairs(given.count, given.seed, given.only), 40000, arguments
+    )
 
 
 if __name__ == "__main__":

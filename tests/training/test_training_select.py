@@ -2,7 +2,7 @@
 
 import pytest
 
-from training import clauses, everyday, toy
+from training import clauses, everyday, situations, toy
 from training.select import is_german, kept, main
 
 
@@ -73,7 +73,7 @@ def test_no_file_of_the_user_is_written_over(tmp_path, capsys):
     assert (tmp_path / "kept.en").read_text() == "a\nb\nc\n"
 
 
-@pytest.mark.parametrize("command", [clauses, everyday, toy])
+@pytest.mark.parametrize("command", [clauses, everyday, situations, toy])
 def test_whoever_makes_pairs_may_make_them_again(command, tmp_path, capsys):
     count = [] if command is toy else ["--count", "9"]
     options = ["--output", str(tmp_path / "x" / "test"), *count]
@@ -85,4 +85,8 @@ def test_whoever_makes_pairs_may_make_them_again(command, tmp_path, capsys):
     assert command.main(options) == 2
     assert "test.de is there and would be lost" in capsys.readouterr().err
     assert command.main([*options, "--force"]) == 0
-    assert (tmp_path / "x" / "test.de").read_text() != "mine\n"
+    first = (tmp_path / "x" / "test.de").read_text()
+    assert first != "mine\n"
+    if command is not toy:
+        assert command.main([*options, "--force", "--seed", "2"]) == 0
+        assert (tmp_path / "x" / "test.de").read_text() != first
