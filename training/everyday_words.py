@@ -144,12 +144,15 @@ Rufen Sie einen Krankenwagen!|Call an ambulance!
 Rufen Sie die Polizei!|Call the police!
 Ich habe mich verlaufen.|I'm lost.
 """
-NAMES = """
-Anna Paul Maria Peter Julia Thomas Laura Michael Sarah Daniel Lena Lukas Sophie Felix Emma Jonas
-Mia Leon Hannah Max Lisa Jan Katharina Stefan Claudia Andreas Sabine Martin Petra Karl Eva Klaus
-Monika Frank Susanne Oliver Nina Markus Birgit Tim Clara David Marie Simon Johanna Moritz
-Charlotte Philipp Ayşe Mehmet Elena Marco Ivan Yuki Chen Fatima José Zoë
+MEN = """
+Paul Peter Thomas Michael Daniel Lukas Felix Jonas Leon Max Jan Stefan Andreas Martin Karl Klaus
+Frank Oliver Markus Tim David Simon Moritz Philipp Mehmet Marco Ivan Chen José Tom
 """
+WOMEN = """
+Anna Maria Julia Laura Sarah Lena Sophie Emma Mia Hannah Lisa Katharina Claudia Sabine Petra Eva
+Monika Susanne Nina Birgit Clara Marie Johanna Charlotte Ayşe Elena Yuki Fatima Zoë
+"""
+NAMES = MEN + WOMEN
 SURNAMES = """
 Müller Schmidt Schneider Fischer Weber Meyer Wagner Becker Schulz Hoffmann Koch Richter Klein Wolf
 Schröder Neumann Schwarz Braun Zimmermann Krüger Hartmann Lange Werner Krause Lehmann Köhler Maier
