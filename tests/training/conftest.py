@@ -7,7 +7,7 @@ import os
 os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,3 +65,18 @@ def train(tmp_path: Path) -> Callable[..., int]:
     """The command, in this process: `train(settings, k, folder, "--max-steps", "3")` gives its exit
     code."""
     return partial(run_training, tmp_path)
+
+
+@pytest.fixture
+def aligned(tmp_path: Path) -> Callable[[Sequence[tuple[str, str]]], list[str]]:
+    """Pairs in two files, as the options of a command that reads them."""
+
+    def write(pairs: Sequence[tuple[str, str]]) -> list[str]:
+        options = []
+        for side, option in enumerate(("source", "reference")):
+            file = tmp_path / option
+            file.write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
+            options += [f"--{option}", str(file)]
+        return options
+
+    return write

@@ -44,12 +44,8 @@ def test_the_same_seed_makes_the_same_pairs():
     assert list(joined(PAIRS, 20)) != list(joined(PAIRS, 20, seed=2))
 
 
-def test_the_command_writes_aligned_files(tmp_path, capsys):
-    files = [tmp_path / "all.de", tmp_path / "all.en"]
-    for side, file in enumerate(files):
-        file.write_text("".join(f"{pair[side]}\n" for pair in PAIRS), encoding="utf-8")
-    options = ["--source", str(files[0]), "--reference", str(files[1])]
-    options += ["--output", str(tmp_path / "joined")]
+def test_the_command_writes_aligned_files(aligned, tmp_path, capsys):
+    options = [*aligned(PAIRS), "--output", str(tmp_path / "joined")]
     assert main([*options, "--count", "5"]) == 0
     sides = [(tmp_path / f"joined.{end}").read_text().splitlines() for end in ("de", "en")]
     assert list(zip(*sides, strict=True)) == list(joined(PAIRS, 5))

@@ -27,12 +27,8 @@ def test_a_word_that_one_pair_has_does_not_count():
     assert list(rare([("Xaver bellt.", "Xaver barks."), ("Er.", "He.")], 80)) == []
 
 
-def test_the_command_says_how_many_are_kept(tmp_path, capsys):
-    files = [tmp_path / "all.de", tmp_path / "all.en"]
-    for side, file in enumerate(files):
-        file.write_text("".join(f"{pair[side]}\n" for pair in PAIRS), encoding="utf-8")
-    options = ["--source", str(files[0]), "--reference", str(files[1])]
-    options += ["--output", str(tmp_path / "rare")]
+def test_the_command_says_how_many_are_kept(aligned, tmp_path, capsys):
+    options = [*aligned(PAIRS), "--output", str(tmp_path / "rare")]
     assert main([*options, "--at-most", "2"]) == 0
     assert "2 of 5 pairs kept" in capsys.readouterr().out
     assert (tmp_path / "rare.en").read_text().splitlines() == [pair[1] for pair in PAIRS[:2]]

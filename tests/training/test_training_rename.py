@@ -43,12 +43,8 @@ def test_the_share_says_how_many_change():
     assert 1400 < kept < 1600
 
 
-def test_the_command_writes_aligned_files(tmp_path, capsys):
-    files = [tmp_path / "all.de", tmp_path / "all.en"]
-    for file in files:
-        file.write_text("Tom.\n")
-    options = ["--source", str(files[0]), "--reference", str(files[1])]
-    options += ["--output", str(tmp_path / "new"), "--share"]
+def test_the_command_writes_aligned_files(aligned, tmp_path, capsys):
+    options = [*aligned([("Tom.", "Tom.")]), "--output", str(tmp_path / "new"), "--share"]
     assert main([*options, "1"]) == 0
     sides = [(tmp_path / f"new.{end}").read_text() for end in ("de", "en")]
     assert sides[0] == sides[1] != "Tom.\n"
