@@ -1,3 +1,4 @@
+import itertools
 import random
 import re
 from bisect import bisect_left
@@ -24,6 +25,23 @@ def test_both_sides_of_a_template_have_the_same_places() -> None:
         assert len({number for number, _ in places[0]}) == len(places[0]), line
         named = [set(re.findall(r"{(\w+)}", side)) for side in (german, english)]
         assert named[0] == named[1] <= known, line
+
+
+# Before a vowel that is heard "an", else "a"; words whose sound their first letter does not tell.
+WRONG_ARTICLE = re.compile(
+    r"(?:^A|\ba) (?!(?:one|once|[Ee]uro|[Uu]ni|[Uu]s[eu]|U-)\w*)[aeiou]\w*"
+    r"|\b[Aa]n (?!(?:hour|hono|hones|heir|herb|x-|RV)\w*)[^aeiouAEIOU\W]\w*"
+)
+
+
+def test_no_choice_of_alternatives_makes_a_wrong_article() -> None:
+    for line in TEMPLATE_LINES:
+        english = line.split("|")[1]
+        choices = [choices.split("/") for _, choices in PLACE.findall(english)]
+        for chosen_ones in itertools.product(*choices):
+            rest = iter(chosen_ones)
+            sentence = PLACE.sub(lambda _: next(rest), english)  # noqa: B023
+            assert not WRONG_ARTICLE.search(sentence), sentence
 
 
 def test_no_template_stands_twice() -> None:
