@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .checked import InputError
 from .command import exit_code
+from .mixing import Pair
 
 
 SUFFIXES = (".de", ".en")
@@ -16,7 +17,7 @@ SUFFIXES = (".de", ".en")
 
 def make_pairs(
     parser: ArgumentParser,
-    pairs: Callable[[Namespace], Iterable[tuple[str, str]]],
+    pairs: Callable[[Namespace], Iterable[Pair]],
     usual: int,
     arguments: Sequence[str] | None,
 ) -> int:
@@ -24,7 +25,7 @@ def make_pairs(
     code."""
     add_output(parser)
     parser.add_argument("--count", type=int, default=usual, help=f"of pairs; by default {usual}")
-    parser.add_argument("--seed", type=int, default=1, help="another one makes other pairs")
+    add_seed(parser)
     given = parser.parse_args(arguments)
 
     def work() -> None:
@@ -39,6 +40,14 @@ def add_files(parser: ArgumentParser) -> None:
     """The options of every command that reads such files."""
     parser.add_argument("--source", required=True, type=Path, help="German, a sentence a line")
     parser.add_argument("--reference", required=True, type=Path, help="its translations")
+
+
+def read_pairs(given: Namespace) -> list[Pair]:
+    """Those of the files that `add_files` asks for."""
+    pairs = list(zip(*read_aligned(given.source, given.reference), strict=True))
+    if not pairs:
+        raise InputError(f"{given.source} and {given.reference} are empty; give a sentence a line")
+    return pairs
 
 
 def read_aligned(source: Path, target: Path) -> tuple[list[str], list[str]]:
@@ -70,6 +79,10 @@ def read_lines(file: Path) -> Iterator[str]:
             yield text.rstrip("\r\n")
 
 
+def add_seed(parser: ArgumentParser) -> None:
+    parser.add_argument("--seed", type=int, default=1, help="another one draws other pairs")
+
+
 def add_output(parser: ArgumentParser) -> None:
     """The options of every command that writes such files."""
     parser.add_argument("--output", required=True, type=Path, help="writes OUTPUT.de and OUTPUT.en")
@@ -80,7 +93,7 @@ def add_force(parser: ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="write over files that say other")
 
 
-def write_aligned(output: Path, pairs: Iterable[tuple[str, str]], *, force: bool = False) -> None:
+def write_aligned(output: Path, pairs: Iterable[Pair], *, force: bool = False) -> None:
     """`output` with `.de` and `.en` after it. Files that say the same already are no obstacle, so
     the same command can be run again; any others might be somebody's, and are refused."""
     made = list(pairs)

@@ -32,13 +32,13 @@ from .clause_words import (
 )
 from .command import command_line
 from .everyday import filled, slots
+from .mixing import Pair
 
 
 PERSONS = ("1s", "2s", "3s", "1p", "2p", "3p")
 # Of the present tense, where they are the same for all verbs on -en.
 ENDINGS = {"1s": "e", "1p": "en", "3p": "en"}
 NOTHING = ("", "")
-Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ Ich habe mich verlaufen.|I'm lost.
 """
 MEN = """
 Paul Peter Thomas Michael Daniel Lukas Felix Jonas Leon Max Jan Stefan Andreas Martin Karl Klaus
-Frank Oliver Markus Tim David Simon Moritz Philipp Mehmet Marco Ivan Chen José Tom
+Frank Oliver Markus Tim David Simon Moritz Philipp Mehmet Marco Ivan Chen José
 """
 WOMEN = """
 Anna Maria Julia Laura Sarah Lena Sophie Emma Mia Hannah Lisa Katharina Claudia Sabine Petra Eva

@@ -3,8 +3,8 @@
     python -m training.rare --source train.de --reference train.en --at-most 80 --output runs/rare
 
 Given beside the whole corpus, each with half its weight, they make half of what everybody says give
-way to words a small model has not met often enough. A word that one pair alone has is a name or a
-slip more often than a word. Knows words only."""
+way to words a small model has not met often enough. A word that one sentence alone has is a name
+or a slip more often than a word. Knows words only."""
 
 import re
 import sys
@@ -12,20 +12,22 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from .aligned import add_files, add_output, read_aligned, write_aligned
+from .aligned import add_files, add_output, read_pairs, write_aligned
 from .checked import InputError
 from .command import command_line, exit_code
+from .mixing import Pair
 
 
 WORD = re.compile(r"[^\W\d_]+")
 
 
-def rare(pairs: Sequence[tuple[str, str]], at_most: int) -> Iterator[tuple[str, str]]:
-    """The pairs, in their order, whose source has a word that is in 2 to `at_most` of them."""
-    sources = [set(WORD.findall(source.lower())) for source, _ in pairs]
-    counts = Counter(word for words in sources for word in words)
-    for pair, words in zip(pairs, sources, strict=True):
-        if any(2 <= counts[word] <= at_most for word in words):
+def rare(pairs: Sequence[Pair], at_most: int) -> Iterator[Pair]:
+    """The pairs, in their order, whose source has a word that 2 to `at_most` different sources
+    have."""
+    words = {source: set(WORD.findall(source.lower())) for source, _ in pairs}
+    counts = Counter(word for found in words.values() for word in found)
+    for pair in pairs:
+        if any(2 <= counts[word] <= at_most for word in words[pair[0]]):
             yield pair
 
 
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = command_line("rare", __doc__)
     add_files(parser)
     parser.add_argument(
-        "--at-most", type=int, default=80, help="pairs that have the word; by default 80"
+        "--at-most", type=int, default=80, help="sentences that have the word; by default 80"
     )
     add_output(parser)
     given = parser.parse_args(arguments)
@@ -44,8 +46,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _select(given: Namespace) -> str:
     if given.at_most < 2:
         raise InputError(f"--at-most must be at least 2; got {given.at_most}")
-    pairs = list(zip(*read_aligned(given.source, given.reference), strict=True))
+    pairs = read_pairs(given)
     found = list(rare(pairs, given.at_most))
+    if not found:
+        raise InputError(f"no sentence of {given.source} has a word that is rare and not alone")
     write_aligned(given.output, found, force=given.force)
     return f"{len(found)} of {len(pairs)} pairs kept"
 

@@ -9,9 +9,10 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 
-from .aligned import add_files, add_output, read_aligned, write_aligned
+from .aligned import add_files, add_output, read_pairs, write_aligned
 from .checked import InputError
 from .command import command_line, exit_code
+from .mixing import Pair
 
 
 # Those left out (in, des, so, ...) are words of a neighbour too.
@@ -34,9 +35,7 @@ def is_german(text: str) -> bool:
     return bool(words) and sum(word in FUNCTION_WORDS for word in words) >= SHARE * len(words)
 
 
-def kept(
-    pairs: Iterable[tuple[str, str]], max_words: int | None = None
-) -> Iterator[tuple[str, str]]:
+def kept(pairs: Iterable[Pair], max_words: int | None = None) -> Iterator[Pair]:
     """The pairs whose source is German and has at most so many words, in their order."""
     for source, target in pairs:
         if (max_words is None or len(source.split()) <= max_words) and is_german(source):
@@ -54,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _select(given: Namespace) -> str:
-    pairs = list(zip(*read_aligned(given.source, given.reference), strict=True))
+    pairs = read_pairs(given)
     found = list(kept(pairs, given.max_words))
     if not found:
         raise InputError(f"no sentence of {given.source} is German and short enough")

@@ -16,6 +16,7 @@ from pathlib import Path
 from .aligned import make_pairs
 from .command import command_line
 from .everyday import filled, slots
+from .mixing import Pair
 
 
 TEMPLATES = {
@@ -30,7 +31,7 @@ def templates(only: Collection[str] = ()) -> list[str]:
     return [line for file in files for line in file.read_text("utf-8").splitlines()]
 
 
-def pairs(count: int, seed: int = 1, only: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+def pairs(count: int, seed: int = 1, only: Collection[str] = ()) -> Iterator[Pair]:
     """`count` pairs, the same for the same seed: every template in turn, its places drawn anew."""
     rng = random.Random(seed)
     lines = [line.split("|") for line in templates(only)]
@@ -42,7 +43,7 @@ def pairs(count: int, seed: int = 1, only: Collection[str] = ()) -> Iterator[tup
         yield german[0].upper() + german[1:], english[0].upper() + english[1:]
 
 
-def chosen(german: str, english: str, rng: random.Random) -> tuple[str, str]:
+def chosen(german: str, english: str, rng: random.Random) -> Pair:
     """A template with an alternative taken at each place, the same one on both sides."""
     taken = {number: rng.randrange(text.count("/") + 1) for number, text in PLACE.findall(german)}
     first, second = (

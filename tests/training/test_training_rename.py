@@ -6,29 +6,43 @@ from training.everyday_words import MEN, WOMEN
 from training.rename import main, renamed
 
 
-def test_the_new_name_is_on_both_sides():
+@pytest.mark.parametrize(
+    ("german", "english", "names"),
+    [("Tom", "Tom", MEN), ("Maria", "Mary", WOMEN), ("Mary", "Mary", WOMEN)],
+)
+def test_the_new_name_is_on_both_sides(german, english, names):
     for seed in range(30):
-        ((german, english),) = renamed([("Tom singt.", "Tom is singing.")], 1.0, seed)
-        name = german.split()[0]
-        assert name in MEN.split()
-        assert english == f"{name} is singing."
-        ((german, english),) = renamed([("Das ist Maria.", "That's Mary.")], 1.0, seed)
-        name = german.split()[-1][:-1]
-        assert name in WOMEN.split()
-        assert english == f"That's {name}."
+        pair = (f"{german} singt, und {german} lacht.", f"{english} sings and {english} laughs.")
+        ((source, target),) = renamed([pair], 1.0, seed)
+        name = source.split()[0]
+        assert name in names.split()
+        assert source == f"{name} singt, und {name} lacht."
+        assert target == f"{name} sings and {name} laughs."
+
+
+def test_thomas_is_thomas_whatever_the_share():
+    assert list(renamed([("Thomas rannte weg.", "Tom ran away.")], 1e-9)) == [
+        ("Thomas rannte weg.", "Thomas ran away.")
+    ]
 
 
 @pytest.mark.parametrize(
-    ("pair", "expected"),
+    "pair",
     [
-        (("Thomas rannte weg.", "Tom ran away."), ("Thomas rannte weg.", "Thomas ran away.")),
-        (("Thomas singt.", "Thomas sings."), ("Thomas singt.", "Thomas sings.")),
-        (("Er rief Tom.", "He called him."), ("Er rief Tom.", "He called him.")),
-        (("Tomaten sind rot.", "Tomatoes are red."), ("Tomaten sind rot.", "Tomatoes are red.")),
+        ("Thomas singt.", "Thomas sings."),
+        ("Er rief Tom.", "He called him."),
+        ("Tom kennt Tom.", "Tom knows him."),
+        ("Tomaten sind rot.", "Tomatoes are red."),
     ],
 )
-def test_what_has_no_partner_stays(pair, expected):
-    assert list(renamed([pair], 1.0)) == [expected]
+def test_what_has_no_partner_stays(pair):
+    assert list(renamed([pair], 1.0)) == [pair]
+
+
+def test_tom_and_thomas_stay_two():
+    for seed in range(30):
+        ((_, english),) = renamed([("Tom kennt Thomas.", "Tom knows Thomas.")], 0.5, seed)
+        assert english.endswith(" knows Thomas.")
 
 
 def test_the_genitive_is_written_as_german_writes_it():
@@ -39,14 +53,17 @@ def test_the_genitive_is_written_as_german_writes_it():
 
 def test_the_share_says_how_many_change():
     pairs = [("Tom singt.", "Tom is singing.")] * 2000
-    kept = sum(pair == pairs[0] for pair in renamed(pairs, 0.25))
-    assert 1400 < kept < 1600
+    made = list(renamed(pairs, 0.25))
+    assert 1400 < made.count(pairs[0]) < 1600
+    assert made == list(renamed(pairs, 0.25))
 
 
 def test_the_command_writes_aligned_files(aligned, tmp_path, capsys):
-    options = [*aligned([("Tom.", "Tom.")]), "--output", str(tmp_path / "new"), "--share"]
-    assert main([*options, "1"]) == 0
-    sides = [(tmp_path / f"new.{end}").read_text() for end in ("de", "en")]
-    assert sides[0] == sides[1] != "Tom.\n"
-    assert main([*options, "0"]) == 2
-    assert "--share must lie above 0 and not above 1; got 0.0" in capsys.readouterr().err
+    pairs = [("Tom.", "Tom.")] * 200
+    options = [*aligned(pairs), "--output", str(tmp_path / "new"), "--share"]
+    assert main([*options, "0.3", "--seed", "5"]) == 0
+    sides = [(tmp_path / f"new.{end}").read_text().splitlines() for end in ("de", "en")]
+    assert list(zip(*sides, strict=True)) == list(renamed(pairs, 0.3, seed=5))
+    for share in ("0", "1.5"):
+        assert main([*options, share]) == 2
+        assert f"above 0 and not above 1; got {float(share)}" in capsys.readouterr().err

@@ -79,6 +79,13 @@ def test_every_template_has_its_turn(name: str) -> None:
         assert made[bisect_left(made, opening)].startswith(opening), line
 
 
+def test_only_the_files_named_are_drawn_from(tmp_path: Path) -> None:
+    assert templates(["scenes"]) == TEMPLATES["scenes"].read_text(encoding="utf-8").splitlines()
+    assert main(["--output", str(tmp_path / "long"), "--count", "9", "--only", "long"]) == 0
+    german = (tmp_path / "long.de").read_text(encoding="utf-8").splitlines()
+    assert german == [pair[0] for pair in pairs(9, only=["long"])] != [pair[0] for pair in pairs(9)]
+
+
 def test_the_command_writes_aligned_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
