@@ -36,6 +36,29 @@ def make_pairs(
     return exit_code(work)
 
 
+def keep_pairs(
+    parser: ArgumentParser,
+    kept: Callable[[Namespace, list[Pair]], Iterable[Pair]],
+    wanted: str,
+    arguments: Sequence[str] | None,
+) -> int:
+    """The command of a module that keeps some of the pairs it is given, and says how many; returns
+    its exit code."""
+    add_files(parser)
+    add_output(parser)
+    given = parser.parse_args(arguments)
+
+    def work() -> None:
+        pairs = read_pairs(given)
+        found = list(kept(given, pairs))
+        if not found:
+            raise InputError(f"no sentence of {given.source} {wanted}")
+        write_aligned(given.output, found, force=given.force)
+        print(f"{len(found)} of {len(pairs)} pairs kept")
+
+    return exit_code(work)
+
+
 def add_files(parser: ArgumentParser) -> None:
     """The options of every command that reads such files."""
     parser.add_argument("--source", required=True, type=Path, help="German, a sentence a line")

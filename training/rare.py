@@ -12,9 +12,9 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from .aligned import add_files, add_output, read_pairs, write_aligned
+from .aligned import keep_pairs
 from .checked import InputError
-from .command import command_line, exit_code
+from .command import command_line
 from .mixing import Pair
 
 
@@ -34,24 +34,16 @@ def rare(pairs: Sequence[Pair], at_most: int) -> Iterator[Pair]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = command_line("rare", __doc__)
-    add_files(parser)
     parser.add_argument(
         "--at-most", type=int, default=80, help="sentences that have the word; by default 80"
     )
-    add_output(parser)
-    given = parser.parse_args(arguments)
-    return exit_code(lambda: print(_select(given)))
+    return keep_pairs(parser, _kept, "has a word that is rare and not alone", arguments)
 
 
-def _select(given: Namespace) -> str:
+def _kept(given: Namespace, pairs: Sequence[Pair]) -> Iterator[Pair]:
     if given.at_most < 2:
         raise InputError(f"--at-most must be at least 2; got {given.at_most}")
-    pairs = read_pairs(given)
-    found = list(rare(pairs, given.at_most))
-    if not found:
-        raise InputError(f"no sentence of {given.source} has a word that is rare and not alone")
-    write_aligned(given.output, found, force=given.force)
-    return f"{len(found)} of {len(pairs)} pairs kept"
+    return rare(pairs, given.at_most)
 
 
 if __name__ == "__main__":

@@ -6,12 +6,10 @@ Of Europarl's sentences of 2011 one in four is in the speaker's own language, un
 is known by its function words, which make up a third of a text. Knows words only."""
 
 import sys
-from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 
-from .aligned import add_files, add_output, read_pairs, write_aligned
-from .checked import InputError
-from .command import command_line, exit_code
+from .aligned import keep_pairs
+from .command import command_line
 from .mixing import Pair
 
 
@@ -45,20 +43,9 @@ def kept(pairs: Iterable[Pair], max_words: int | None = None) -> Iterator[Pair]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = command_line("select", __doc__)
-    add_files(parser)
     parser.add_argument("--max-words", type=int, help="of the German sentence")
-    add_output(parser)
-    given = parser.parse_args(arguments)
-    return exit_code(lambda: print(_select(given)))
-
-
-def _select(given: Namespace) -> str:
-    pairs = read_pairs(given)
-    found = list(kept(pairs, given.max_words))
-    if not found:
-        raise InputError(f"no sentence of {given.source} is German and short enough")
-    write_aligned(given.output, found, force=given.force)
-    return f"{len(found)} of {len(pairs)} pairs kept"
+    wanted = "is German and short enough"
+    return keep_pairs(parser, lambda given, pairs: kept(pairs, given.max_words), wanted, arguments)
 
 
 if __name__ == "__main__":
