@@ -60,6 +60,9 @@ class TrainOptions:
     """Steps between two decodings of the dev set for BLEU and AL; null scores at the end only."""
     score_sentences: int | None = None
     """Decode only the first so many dev sentences while training; the end decodes them all."""
+    score_test: bool = True
+    """Score the test set at the end, too. Where it is kept for later, false leaves it undecoded; it
+    still keeps its sentences out of the training."""
     checkpoint_every: int | None = None
     """Steps between further checkpoints."""
     keep_checkpoints: int = 2

@@ -49,7 +49,7 @@ FREE = (
 # A run may be resumed with other values of these: they do not change what a step does.
 LOOSE = re.compile(
     r"config\.(set\..*|finetune\..*|second_round\..*|data\.(cache|description|licence|attribution)"
-    r"|training\.(max_steps|log_every|tracker|keep_checkpoints|average|patience|score_every|score_sentences))"
+    r"|training\.(max_steps|log_every|tracker|keep_checkpoints|average|patience|score_every|score_sentences|score_test))"
 )
 
 

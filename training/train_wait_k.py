@@ -298,7 +298,8 @@ def _finish(run: Run, corpus: Corpus, trainer: Trainer) -> Facts | None:
     chosen = trainer.choose()
     state_dict = accelerator.get_state_dict(trainer.model)
     model = accelerator.unwrap_model(trainer.model)
-    splits = [split for split in ("dev", "test") if split in corpus.splits]
+    wanted = ("dev", "test") if run.config.training.score_test else ("dev",)
+    splits = [split for split in wanted if split in corpus.splits]
     scores = {split: _score(run, corpus, split, model) for split in splits}
     if not accelerator.is_main_process:
         return None

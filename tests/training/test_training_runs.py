@@ -251,6 +251,20 @@ def test_a_finished_folder_loads(settings: Settings, train: Train, tmp_path: Pat
     assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["checkpoints"]
 
 
+@pytest.mark.parametrize("scored", [True, False])
+def test_a_test_set_is_scored_unless_it_is_kept_for_later(
+    settings: Settings, train: Train, tmp_path: Path, scored: bool
+) -> None:
+    sides = []
+    for suffix, line in (("de", "das Kind sieht den Hund ."), ("en", "the child sees the dog .")):
+        (tmp_path / f"later.{suffix}").write_text(f"{line}\n", "utf-8")
+        sides.append(str(tmp_path / f"later.{suffix}"))
+    settings = changed(settings, "data", test=sides)
+    settings = changed(settings, "training", score_test=scored)
+    assert train(settings, 3, tmp_path / "run", "--max-steps", "1") == 0
+    assert set(facts(tmp_path / "run")["scores"]) == ({"dev", "test"} if scored else {"dev"})
+
+
 def test_starting_from_a_model_of_ours(settings: Settings, train: Train, tmp_path: Path) -> None:
     assert train(settings, "full", tmp_path / "full", "--max-steps", "2") == 0
     assert (
