@@ -34,6 +34,8 @@ from hf_simultaneous.words import UNSPACED_CLASS
 
 PAD, BOS, EOS, UNK = SPECIAL_TOKENS = ("<pad>", "<s>", "</s>", "<unk>")
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
+PUNCTUATION = r"(?!['’\-_])\p{P}"
+"""Without what stands inside words: don't, E-Mail."""
 SMALLEST_VOCABULARY = len(SPECIAL_TOKENS) + len(BYTES) + 40
 
 
@@ -47,6 +49,10 @@ class TokenizerOptions:
     split_characters: bool = True
     """Each character of a script without spaces is a token of its own, and so final when it
     arrives."""
+    split_punctuation: bool = False
+    """Each full stop, comma, bracket and the like is a token of its own, so that a word is spelled
+    alike wherever it stands: `leer` before a comma as before a space. Apostrophes and hyphens stay
+    in their words."""
 
     def __post_init__(self) -> None:
         if self.vocab_size < SMALLEST_VOCABULARY:
@@ -104,11 +110,12 @@ def _with_bytes(learned: dict[str, Any], options: TokenizerOptions) -> Tokenizer
 
 
 def _splitter(options: TokenizerOptions) -> pre_tokenizers.PreTokenizer:
-    spaces = pre_tokenizers.Metaspace(prepend_scheme="always")
-    if not options.split_characters:
-        return spaces
-    characters = pre_tokenizers.Split(Regex(UNSPACED_CLASS), "isolated")
-    return pre_tokenizers.Sequence([spaces, characters])
+    parts: list[pre_tokenizers.PreTokenizer] = [pre_tokenizers.Metaspace(prepend_scheme="always")]
+    if options.split_punctuation:
+        parts.append(pre_tokenizers.Split(Regex(PUNCTUATION), "isolated"))
+    if options.split_characters:
+        parts.append(pre_tokenizers.Split(Regex(UNSPACED_CLASS), "isolated"))
+    return pre_tokenizers.Sequence(parts) if len(parts) > 1 else parts[0]
 
 
 def wrap(backend: Tokenizer) -> PreTrainedTokenizerFast:

@@ -82,6 +82,23 @@ def test_characters_of_a_script_without_spaces_are_tokens() -> None:
         )
 
 
+def test_a_word_before_a_comma_is_spelled_as_elsewhere() -> None:
+    texts = ["Er ist da, sie ist da.", "Ist er da? (Ja, er ist da!)"] * 4
+    apart = train_tokenizer(texts, TokenizerOptions(vocab_size=400, split_punctuation=True))
+    assert apart.tokenize("da,") == [*apart.tokenize("da"), ","]
+    assert apart.tokenize("da!)") == [*apart.tokenize("da"), "!", ")"]
+    for text in ["(da)?", "don't", "E-Mail, 3,5", "„da“, sagt er", " da . "]:
+        assert apart.decode(apart(text).input_ids, skip_special_tokens=True) == text
+    together = train_tokenizer(texts, TokenizerOptions(vocab_size=400))
+    assert together.tokenize("da,") == ["▁da,"]
+
+
+@pytest.mark.parametrize("word", ["don't", "E-Mail"])
+def test_apostrophes_and_hyphens_stay_in_their_words(word: str) -> None:
+    apart = train_tokenizer([word] * 9, TokenizerOptions(vocab_size=400, split_punctuation=True))
+    assert apart.tokenize(word) == [f"▁{word}"]
+
+
 def test_it_loads_as_any_other(tokenizer: PreTrainedTokenizerFast, tmp_path: Path) -> None:
     tokenizer.save_pretrained(tmp_path)
     loaded = AutoTokenizer.from_pretrained(tmp_path)
