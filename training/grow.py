@@ -1,6 +1,8 @@
-"""Makes a wider model that translates as a trained one does, so that training goes on from there.
+"""Makes a wider or deeper model that translates as a trained one does, so that training goes on
+from there.
 
     python -m training.grow --model runs/small --factor 2 --output runs/wide
+    python -m training.grow --model runs/small --encoder-layers 6 --output runs/deep
 
 A wide model that starts from random weights first has to learn what the narrow one knows. Here
 every number of the narrow model's states stands in the wide one `factor` times, and every weight
@@ -8,8 +10,12 @@ that reads it is cut into as many parts (growth that preserves the function: Che
 2016). The parts are drawn unequal, so that the copies go different ways when they are trained.
 
 Only the positions differ: sines of a wider model have frequencies between those of the narrow one,
-within 8 % of them for a factor of 2, so the first steps of training have something to mend. Knows
-Marian's weights by their names; nothing of training."""
+within 8 % of them for a factor of 2, so the first steps of training have something to mend.
+
+A new encoder layer on top of the others adds nothing to what passes through it, and its norms are
+set to undo themselves for states of the usual size: nearly the same function. Depth is cheap in
+the encoder, which reads a token once whatever the policy. Knows Marian's weights by their names;
+nothing of training."""
 
 import sys
 from argparse import Namespace
@@ -44,6 +50,35 @@ def grow(model: SimultaneousMTModel, factor: int, seed: int = 1) -> Simultaneous
     wide.tie_weights()
     wide.generation_config = model.generation_config
     return wide.train(model.training)
+
+
+def deepen(model: SimultaneousMTModel, layers: int) -> SimultaneousMTModel:
+    """The model with so many encoder layers, the new ones on top."""
+    before = model.config.encoder_layers
+    if layers <= before:
+        raise InputError(f"--encoder-layers must be above {before}, which it has; got {layers}")
+    config = SimultaneousConfig.from_dict({**model.config.to_dict(), "encoder_layers": layers})
+    deep = SimultaneousMTModel(config).to(model.dtype)
+    deep.load_state_dict(deep.state_dict() | model.state_dict())
+    deep.tie_weights()
+    deep.generation_config = model.generation_config
+    with torch.no_grad():
+        for layer in deep.model.encoder.layers[before:]:
+            _pass_through(layer, deep.model.encoder.layers[before - 1].final_layer_norm)
+    return deep.train(model.training)
+
+
+def _pass_through(layer: torch.nn.Module, below: torch.nn.LayerNorm) -> None:
+    """Let a layer give back what comes out of the norm below it."""
+    for last in (layer.self_attn.out_proj, layer.fc2):
+        last.weight.zero_()
+        last.bias.zero_()
+    # Of states that were centred and scaled below, their mean and their spread over the width.
+    mean = below.bias.mean()
+    spread = (below.weight.square() + below.bias.square()).mean() - mean.square()
+    for norm in (layer.self_attn_layer_norm, layer.final_layer_norm):
+        norm.weight.fill_(spread.sqrt())
+        norm.bias.fill_(mean)
 
 
 def _widened(
@@ -94,7 +129,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = command_line("grow", __doc__)
     parser.add_argument("--model", required=True, help="a folder or hub name of one of our models")
-    parser.add_argument("--factor", type=int, default=2, help="how many times as wide (default 2)")
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--factor", type=int, help="how many times as wide")
+    how.add_argument("--encoder-layers", type=int, help="how many it shall have")
     parser.add_argument("--seed", type=int, default=1, help="of the unequal parts (default 1)")
     parser.add_argument("--output", required=True, type=Path, help="an empty folder")
     given = parser.parse_args(arguments)
@@ -104,9 +141,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _grown(given: Namespace) -> str:
     require_empty(given.output)
     model, tokenizer = load_trained(given.model)
-    wide = grow(model, given.factor, given.seed)
-    save_trained(wide, tokenizer, given.output)
-    return f"{given.output}: width {wide.config.d_model}, {wide.num_parameters():,} weights"
+    if given.factor is not None:
+        model = grow(model, given.factor, given.seed)
+    else:
+        model = deepen(model, given.encoder_layers)
+    save_trained(model, tokenizer, given.output)
+    return (
+        f"{given.output}: width {model.config.d_model}, {model.config.encoder_layers} encoder "
+        f"layers, {model.num_parameters():,} weights"
+    )
 
 
 if __name__ == "__main__":
