@@ -18,6 +18,7 @@ from transformers.utils import can_return_tuple
 from .configuration_simultaneous import SimultaneousConfig
 from .encoder_decoder import SimultaneousDecoder, SimultaneousEncoder
 from .inputs import WaitKArgument
+from .output_loss import IGNORED, output_loss
 
 
 class SimultaneousModel(MarianModel):
@@ -84,27 +85,33 @@ class SimultaneousMTModel(MarianMTModel):
         use_cache: bool | None = None,
         wait_k: WaitKArgument = None,
         num_items_in_batch: int | torch.Tensor | None = None,
+        loss_only: bool = False,
         **kwargs: Any,
     ) -> Seq2SeqLMOutput:
         """Marian's forward under wait-k; with `labels`, the label-smoothed loss over those that are
-        not -100."""
+        not -100. `loss_only` returns no logits, which makes a step of training on a CPU cheaper."""
         if labels is not None:
             use_cache = False
             if decoder_input_ids is None and decoder_inputs_embeds is None:
                 decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
-        outputs = super().forward(
-            input_ids,
-            attention_mask=attention_mask,
-            decoder_input_ids=decoder_input_ids,
-            decoder_attention_mask=decoder_attention_mask,
-            encoder_outputs=encoder_outputs,
-            past_key_values=past_key_values,
-            inputs_embeds=inputs_embeds,
-            decoder_inputs_embeds=decoder_inputs_embeds,
-            use_cache=use_cache,
-            wait_k=wait_k,
-            **{**kwargs, "return_dict": True},
-        )
+        arguments: dict[str, Any] = {
+            **kwargs,
+            "input_ids": input_ids,
+            "attention_mask": attention_mask,
+            "decoder_input_ids": decoder_input_ids,
+            "decoder_attention_mask": decoder_attention_mask,
+            "encoder_outputs": encoder_outputs,
+            "past_key_values": past_key_values,
+            "inputs_embeds": inputs_embeds,
+            "decoder_inputs_embeds": decoder_inputs_embeds,
+            "use_cache": use_cache,
+            "wait_k": wait_k,
+            "return_dict": True,
+        }
+        if loss_only and labels is not None:
+            states = self.model(**arguments).last_hidden_state
+            return Seq2SeqLMOutput(loss=self._loss_of(states, labels, num_items_in_batch))
+        outputs = super().forward(**arguments)
         if labels is None:
             return outputs
         # Made anew, because the loss must come first where the caller wants a tuple.
@@ -125,6 +132,21 @@ class SimultaneousMTModel(MarianMTModel):
             reduction="mean" if num_items_in_batch is None else "sum",
         )
         return loss if num_items_in_batch is None else loss / num_items_in_batch
+
+    def _loss_of(
+        self,
+        states: torch.Tensor,
+        labels: torch.Tensor,
+        num_items_in_batch: int | torch.Tensor | None,
+    ) -> torch.Tensor:
+        """`_loss` of the logits these states have."""
+        if states.device.type != "cpu":
+            logits = self.lm_head(states) + self.final_logits_bias
+            return self._loss(logits, labels, num_items_in_batch)
+        smoothing = self.config.label_smoothing
+        loss = output_loss(states, self.lm_head.weight, self.final_logits_bias, labels, smoothing)
+        count = (labels != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
+        return loss / count
 
     def _prepare_generation_config(
         self, generation_config: GenerationConfig | None, **kwargs: Any

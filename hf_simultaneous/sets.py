@@ -103,6 +103,7 @@ CODE = (
     "masks",
     "members",
     "modeling_simultaneous",
+    "output_loss",
     "packing",
     "places",
     "policies",

@@ -22,6 +22,7 @@ MODELS = (
     "inputs",
     "masks",
     "encoder_decoder",
+    "output_loss",
     "modeling_simultaneous",
     "adapters",
     "adapters_t5",

@@ -45,6 +45,7 @@ CODE = {
     "modeling_simultaneous.py",
     "configuration_simultaneous.py",
     "encoder_decoder.py",
+    "output_loss.py",
     "inputs.py",
     "masks.py",
     "schedule.py",

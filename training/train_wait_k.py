@@ -20,7 +20,7 @@ from accelerate import Accelerator
 from accelerate.utils import is_tensorboard_available, is_trackio_available, set_seed
 from transformers import PreTrainedModel
 
-from hf_simultaneous import FullSentence, WaitK
+from hf_simultaneous import FullSentence, SimultaneousMTModel, WaitK
 from hf_simultaneous.evaluation import Decoding, Scores, Scoring, evaluate
 from hf_simultaneous.schedule import FULL, K
 from hf_simultaneous.sets import policy_name
@@ -181,6 +181,9 @@ def _train(run: Run, accelerator: Accelerator) -> Facts | None:
         accelerator.print(f"{split}: {cleaning}")
     set_seed(options.seed)
     model = make_model(run.config, run.wait_k, corpus.tokenizer, run.init_from)
+    if accelerator.device.type == "cpu" and isinstance(model, SimultaneousMTModel):
+        # Going back through torch's fused attention takes four times as long for short sentences.
+        model.set_attn_implementation("eager")
     require_space(
         run.output, bytes_needed(model, options.keep_checkpoints + (options.average or 0))
     )

@@ -210,7 +210,8 @@ class Trainer:
     def _predict(self, batch: Batch, share: float) -> Any:
         """The model's output, its loss a mean over `share` tokens."""
         if "decoder_input_ids" not in batch:
-            return self.model(**batch, num_items_in_batch=share)
+            only = self.options.r_drop is None
+            return self.model(**batch, num_items_in_batch=share, loss_only=only)
         # Other families than ours take the mean over the batch, and smooth nothing.
         output = self.model(**{name: batch[name] for name in batch if name != "labels"})
         config = self.accelerator.unwrap_model(self.model).config
