@@ -29,8 +29,8 @@ def test_both_sides_of_a_template_have_the_same_places() -> None:
 
 # Before a vowel that is heard "an", else "a"; words whose sound their first letter does not tell.
 WRONG_ARTICLE = re.compile(
-    r"(?:^A|\ba) (?!(?:one|once|[Ee]uro|[Uu]ni|[Uu]s[eu]|U-)\w*)[aeiou]\w*"
-    r"|\b[Aa]n (?!(?:hour|hono|hones|heir|herb|[xX]\b|RV)\w*)[^aeiouAEIOU\W]\w*"
+    r"(?:^A|\ba) (?!(?:one|once|[Ee]uro|[Uu]ni|[Uu]s[eu]|[Uu]rin|util|U-)\w*)[aeiou]\w*"
+    r"|\b[Aa]n (?!(?:hour|hono|hones|heir|herb|[xXF]\b|RV|SUV)\w*)[^aeiouAEIOU\W]\w*"
 )
 
 
