@@ -7,6 +7,7 @@ import re
 
 
 CODES = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
+WHOLE = re.compile(r"(.*?)(\x1b(?:\[[0-9;?]*)?)?\Z", re.DOTALL)
 
 
 class Screen:
@@ -16,8 +17,11 @@ class Screen:
         self.height, self.width = height, width
         self.rows, self.folded = [""], [False]
         self.row = self.column = 0
+        self.begun = ""
 
     def write(self, output):
+        """A code may come in two pieces: what is read from a program ends anywhere."""
+        output, self.begun = WHOLE.match(self.begun + output).groups("")
         for numbers, code, back, down, text in CODES.findall(output):
             if code == "A":
                 self.row = max(self.row - int(numbers or 1), len(self.rows) - self.height, 0)

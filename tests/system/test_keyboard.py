@@ -121,6 +121,10 @@ def test_a_small_terminal_shows_what_is_new_and_at_the_end_all(small):
     small.until(shows("  Average Lagging"))
     reads = [line[8:] for line in small.screen() if line.startswith("  READ")]
     assert " ".join(" ".join(reads).split()) == f"{TYPED} {TYPED} bald"
+    by_letter = Screen(6, 30)
+    for letter in small.output:
+        by_letter.write(letter)
+    assert by_letter.lines() == small.screen(), "wherever a read ended"
 
 
 def test_nothing_stale_stays_when_the_terminal_becomes_narrower(small):
