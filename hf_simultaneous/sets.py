@@ -7,7 +7,6 @@ subfolders or in repositories of their own."""
 
 import json
 import math
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from .members import read_config
 from .places import CONFIG_NAME, check_links, is_set
 from .quiet import without_bars
 from .schedule import FULL, K, check_k
+from .travelling import save_code, save_pipeline_code
 
 
 @dataclass(frozen=True)
@@ -77,65 +77,6 @@ FORMAT = 1
 NAMED = "simultaneous-set"
 """What config.json calls a set whose models lie elsewhere, for transformers' `pipeline`."""
 MAX_MEMBERS = 100
-# What `custom_generate` needs where this package is not installed.
-CODE = (
-    "actions",
-    "adapters",
-    "adapters_t5",
-    "attention",
-    "caches",
-    "checks",
-    "configuration_simultaneous",
-    "custom_generation",
-    "decoding_rules",
-    "encoder_decoder",
-    "ensembles",
-    "families",
-    "framing",
-    "generation",
-    "inputs",
-    "lanes",
-    "languages",
-    "lean",
-    "lean_t5",
-    "loading",
-    "loop",
-    "masks",
-    "members",
-    "modeling_simultaneous",
-    "output_loss",
-    "packing",
-    "places",
-    "policies",
-    "probe",
-    "quantization",
-    "quiet",
-    "schedule",
-    "sessions",
-    "sets",
-    "source_ids",
-    "sources",
-    "tail",
-)
-# `pipeline` looks for its code in the root of the set, and for what it is called in config.json.
-PIPELINE_CODE = (
-    *CODE,
-    "pauses",
-    "pipelines",
-    "sentences",
-    "target_text",
-    "text",
-    "text_events",
-    "text_session",
-    "words",
-)
-CUSTOM_PIPELINES = {
-    "simultaneous-translation": {
-        "impl": "pipelines.SimultaneousTranslationPipeline",
-        "pt": ["AutoModelForSeq2SeqLM"],
-        "type": "text",
-    }
-}
 
 
 def save_set(generator: Saved, save_directory: str | Path, **kwargs: Any) -> None:
@@ -159,8 +100,8 @@ def save_set(generator: Saved, save_directory: str | Path, **kwargs: Any) -> Non
             generator.tokenizer.save_pretrained(folder)
         # A stock config that names code of its own would be refused without trust in it.
         if hasattr(generator.models[generator.root].config, "wait_k"):
-            _save_code(folder / "custom_generate")
-            _save_pipeline(folder)
+            save_code(folder / "custom_generate")
+            save_pipeline_code(folder)
     else:
         (folder / "config.json").write_text(json.dumps({"model_type": NAMED}) + "\n")
     _write_config(folder, _config(generator, members))
@@ -287,31 +228,6 @@ def _members(names: Any) -> list[K]:
     if not isinstance(names, list):  # of a word, each letter would be one
         raise TypeError(f"members are a list; got {names!r}")
     return [saved_k(name) for name in names]
-
-
-def _copy_code(modules: tuple[str, ...], folder: Path) -> None:
-    for module in modules:
-        shutil.copy(Path(__file__).with_name(f"{module}.py"), folder / f"{module}.py")
-
-
-def _save_pipeline(folder: Path) -> None:
-    if not Path(__file__).with_name("pipelines.py").exists():
-        return  # this file came here with `custom_generate`, which needs no pipeline
-    _copy_code(PIPELINE_CODE, folder)
-    path = folder / "config.json"
-    config = {**json.loads(path.read_text(encoding="utf-8")), "custom_pipelines": CUSTOM_PIPELINES}
-    path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
-
-
-def _save_code(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    _copy_code(CODE, folder)
-    (folder / "generate.py").write_text(
-        '"""The set\'s policy as `model.generate(custom_generate=...)`; '
-        'the code beside it is hf_simultaneous."""\n\n'
-        "from .custom_generation import generate\n",
-        encoding="utf-8",
-    )
 
 
 def saved_config(folder: Path) -> dict[str, Any]:

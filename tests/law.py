@@ -208,12 +208,12 @@ class Tree:
 
     @cached_property
     def travelling(self) -> tuple[str, ...]:
-        return self._constant("sets", "CODE", "PIPELINE_CODE")
+        return self._constant("travelling", "CODE", "PIPELINE_CODE")
 
     @cached_property
     def travelling_alone(self) -> tuple[str, ...]:
         """Those that `custom_generate` takes with it."""
-        return self._constant("sets", "CODE")
+        return self._constant("travelling", "CODE")
 
     def _constant(self, module: str, *names: str):
         if module not in self.package:
@@ -349,7 +349,7 @@ def text_is_told_its_tokenizer(tree: Tree) -> list[str]:
 def what_travels_lies_at_the_root(tree: Tree) -> list[str]:
     root = {name for name in tree.package if "." not in name and name not in ROOMS}
     offences = [
-        f"{name} lies at the root: let it travel (sets.py), or list it as one that stays"
+        f"{name} lies at the root: let it travel (travelling.py), or list it as one that stays"
         for name in sorted(root - {*tree.travelling, *STAY})
     ]
     offences += [f"{name} travels and is not at the root" for name in tree.travelling

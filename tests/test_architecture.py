@@ -34,10 +34,10 @@ def test_every_file_is_read(tree):
 
 
 def test_the_lists_of_what_travels_are_those_of_the_package(tree):
-    from hf_simultaneous import sets
+    from hf_simultaneous import travelling
 
-    assert tree.travelling == sets.PIPELINE_CODE
-    assert tree.travelling_alone == sets.CODE
+    assert tree.travelling == travelling.PIPELINE_CODE
+    assert tree.travelling_alone == travelling.CODE
     assert tree.exports == hf_simultaneous._EXPORTS
 
 

@@ -21,7 +21,8 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import validate_repo_id
 
 from ..places import CONFIG_NAME, check_links, check_place, place_below
-from ..sets import PIPELINE_CODE, read_set_config, save_set, saved_config, set_config_text
+from ..sets import read_set_config, save_set, saved_config, set_config_text
+from ..travelling import PIPELINE_CODE
 from .cards import NAME, card_of, space_files
 
 
