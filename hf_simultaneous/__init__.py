@@ -36,9 +36,9 @@ if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from .policies import linear_thresholds as linear_thresholds
     from .schedule import FULL as FULL
     from .sentences import SentenceSplitting as SentenceSplitting
-    from .text import SourceRevised as SourceRevised
     from .text_events import TextEvent as TextEvent
     from .text_session import TextSession as TextSession
+    from .transcripts import SourceRevised as SourceRevised
 
 _EXPORTS = {
     "Read": "actions",
@@ -64,7 +64,7 @@ _EXPORTS = {
     "ActionStreamer": "generation",
     "AdaptiveWaitKGenerator": "generation",
     "SentenceSplitting": "sentences",
-    "SourceRevised": "text",
+    "SourceRevised": "transcripts",
     "TextEvent": "text_events",
     "TextSession": "text_session",
     "calibrate": "evaluation",

@@ -4,16 +4,14 @@ Here policies and models meet; neither knows the other.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from transformers import LogitsProcessorList, PreTrainedTokenizerBase
 from transformers.generation.streamers import BaseStreamer
-from transformers.utils import ModelOutput
 
-from .actions import Action, Policy, Read, Write
+from .actions import Action, Event, Policy, Read, Write
 from .checks import Quantize
 from .decoding_rules import (
     DecodingRules,
@@ -27,8 +25,10 @@ from .ensembles import Ensembles, check_models, check_scored, choose_models
 from .families import OURS, position_limit
 from .framing import framing_for
 from .lanes import Lanes
+from .live_sentence import LiveSentence
 from .loading import load_set
-from .loop import Event, LiveSentence, decode
+from .loop import decode
+from .outputs import SimultaneousOutput, output_of
 from .policies import Adaptive, LocalAgreement, linear_thresholds
 from .quantization import check_device, quantized
 from .schedule import FULL, K
@@ -38,23 +38,6 @@ from .source_ids import source_lists
 
 if TYPE_CHECKING:
     from .sessions import Session
-
-
-@dataclass
-class SimultaneousOutput(ModelOutput):
-    """What `AdaptiveWaitKGenerator.generate` returns; the lists have one entry per sentence.
-
-    `delays`, `contexts`, `lags` and `probabilities` have a value per written token, `</s>` not
-    counted: source tokens read by then (`</s>` not counted), source tokens it was chosen with, the
-    k it was predicted with, its probability."""
-
-    sequences: torch.Tensor | None = None
-    actions: list[list[Action]] | None = None
-    delays: list[list[int]] | None = None
-    contexts: list[list[int]] | None = None
-    lags: list[list[int]] | None = None
-    probabilities: list[list[float | None]] | None = None
-    early_stops: list[bool] | None = None
 
 
 class ActionStreamer(BaseStreamer):
@@ -281,13 +264,15 @@ class AdaptiveWaitKGenerator:
         streamer: BaseStreamer | None = None,
         return_dict_in_generate: bool | None = None,
         history: Literal["forced", "path"] | None = None,
+        undecided: Sequence[Iterable[int]] | None = None,
         **kwargs: Any,
     ) -> torch.Tensor | SimultaneousOutput:
         """Translate sources that are already there as if they arrived token by token.
 
         Takes what `model.generate` takes for greedy search, a `policy` (by default the adaptive
-        one), and `tail_beams` and `tail` for what is written once the source has ended. Returns the
-        sequences, or a `SimultaneousOutput`."""
+        one), and `tail_beams` and `tail` for what is written once the source has ended. `undecided`
+        says for each source after how many tokens the next is read without asking the policy, as
+        sessions of text do it inside a word. Returns the sequences, or a `SimultaneousOutput`."""
         sources = source_lists(
             input_ids, attention_mask, self.model.config, self.framing, self.position_limit
         )
@@ -296,8 +281,10 @@ class AdaptiveWaitKGenerator:
         history = history or self.history
         rules, lanes = self.decoding_rules(**kwargs), self.lanes(history)
         sentences = [
-            self.sentence(rules, policy, history, source=source, source_complete=True)
-            for source in sources
+            self.sentence(
+                rules, policy, history, source=source, source_complete=True, undecided=places
+            )
+            for source, places in zip(sources, undecided or [()] * len(sources), strict=True)
         ]
         lanes.announce_sources([sentence.row for sentence in sentences])
         if streamer is not None:
@@ -307,7 +294,7 @@ class AdaptiveWaitKGenerator:
                 _tell(streamer, event)
         if streamer is not None:
             streamer.end()
-        output = _output(sentences, rules, self.model)
+        output = output_of(sentences, rules, self.model)
         whole = returns_dict(return_dict_in_generate, kwargs.get("generation_config"))
         return output if whole else output.sequences
 
@@ -374,24 +361,3 @@ def _tell(streamer: BaseStreamer, event: Event) -> None:
         streamer.put(torch.tensor([event.token]))
     elif hasattr(streamer, "read"):
         streamer.read(1)
-
-
-def _output(sentences: list[LiveSentence], rules: DecodingRules, model: Any) -> SimultaneousOutput:
-    targets = [[*rules.prompt, *sentence.state.target] for sentence in sentences]
-    longest = max(map(len, targets))
-    pad = model.config.pad_token_id
-    writes = [
-        [e for e in s.events if isinstance(e.action, Write) and e.token not in rules.eos]
-        for s in sentences
-    ]
-    return SimultaneousOutput(
-        sequences=torch.tensor(
-            [row + [pad] * (longest - len(row)) for row in targets], device=model.device
-        ),
-        actions=[[event.action for event in sentence.events] for sentence in sentences],
-        delays=[sentence.delays for sentence in sentences],
-        contexts=[sentence.contexts for sentence in sentences],
-        lags=[[event.k for event in row] for row in writes],
-        probabilities=[[event.probability for event in row] for row in writes],
-        early_stops=[sentence.stopped_early for sentence in sentences],
-    )

@@ -7,10 +7,11 @@ Knows transformers' pipelines and the set its model came from; the translating i
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from transformers.pipelines.base import Pipeline
 
+from .text import whole_sentences
 from .text_session import TextEvent, TextSession, choose_policy, source_text
 
 
@@ -24,13 +25,15 @@ TASK = "simultaneous-translation"
 CHOICES = ("policy", "k", "rho")
 AT_ONCE = 32  # sentences that are decoded together
 
+_Sentence: TypeAlias = tuple[list[int], list[int]]
+"""Its tokens, and after how many of them there is nothing to decide."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A text's sentences, each a list of tokens. No list itself: lists are what transformers makes
-    of several texts."""
+    """A text's sentences. No list itself: lists are what transformers makes of several texts."""
 
-    sentences: list[list[int]]
+    sentences: list[_Sentence]
 
 
 class SimultaneousTranslationPipeline(Pipeline):
@@ -83,26 +86,23 @@ class SimultaneousTranslationPipeline(Pipeline):
         return {}, options, {}
 
     def preprocess(self, text: str) -> dict[str, Any]:
-        """A text to its sentences, each a list of tokens."""
+        """A text to its sentences, each tokens, and after how many of them nothing is decided."""
         if not isinstance(text, str):
             raise TypeError(
                 f"the pipeline takes a text or a list of texts, and stream() words; got {text!r}"
             )
-        source, sentences = source_text(self.generator), list[list[int]]()
-        open_sentence: list[int] = []
-        for piece in [*source.push_text(text), *source.flush()]:
-            if piece.ends_sentence:
-                sentences += self._parts(open_sentence, piece.tokens)
-                open_sentence = []
-            else:
-                open_sentence += piece.tokens
-        return {"text": _Text(sentences)}
+        source = source_text(self.generator)
+        pieces = [*source.push_text(text), *source.flush()]
+        parts = (part for whole in whole_sentences(pieces) for part in self._parts(*whole))
+        return {"text": _Text(list(parts))}
 
-    def _parts(self, tokens: list[int], end: tuple[int, ...]) -> Iterator[list[int]]:
+    def _parts(self, tokens: list[int], undecided: list[int]) -> Iterator[_Sentence]:
         """A sentence; one with a word too long for the models in parts, as `TextEvents.parts`."""
-        room = self.generator.position_limit - len(end)
+        *tokens, end = tokens
+        room = self.generator.position_limit - 1
         for start in range(0, len(tokens), room):
-            yield [*tokens[start : start + room], *end]
+            places = [place - start for place in undecided if start < place <= start + room]
+            yield [*tokens[start : start + room], end], places
 
     def _forward(self, inputs: dict[str, Any], **options: Any) -> dict[str, Any]:
         given: _Text | list[_Text] = inputs["text"]
@@ -111,11 +111,12 @@ class SimultaneousTranslationPipeline(Pipeline):
         rows = [list(islice(written, len(text.sentences))) for text in texts]
         return {"sequences": rows if isinstance(given, list) else rows[0]}
 
-    def _written(self, sentences: list[list[int]], options: dict[str, Any]) -> Iterator[list[int]]:
+    def _written(self, sentences: list[_Sentence], options: dict[str, Any]) -> Iterator[list[int]]:
         """Translations, some sentences at a time: memory must not grow with the text."""
         options = self.generator.for_text(**self._settled(options))
         for start in range(0, len(sentences), AT_ONCE):
-            rows: Any = self.generator.generate(sentences[start : start + AT_ONCE], **options)
+            sources, undecided = zip(*sentences[start : start + AT_ONCE], strict=True)
+            rows: Any = self.generator.generate(sources, undecided=undecided, **options)
             yield from rows.tolist()
 
     def postprocess(self, outputs: dict[str, Any]) -> dict[str, str]:

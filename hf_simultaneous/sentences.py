@@ -88,6 +88,14 @@ class SentenceSplitting:
         return not (doubtful or stem.endswith("."))  # two stops and more are a pause
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeLines(SentenceSplitting):
+    """A sentence ends where whoever sends it says so."""
+
+    def ends(self, word: str) -> bool:
+        return False
+
+
 def stop_after(stop: str, char: str, before: str) -> str:
     """The stop that a word has come to in a script without spaces, and none if it goes on: it was
     at `stop`, and `char` came behind `before`."""

@@ -10,10 +10,11 @@ from itertools import islice
 from operator import index
 from typing import TYPE_CHECKING, TypeVar
 
-from .actions import Policy
+from .actions import Event, Policy
 from .decoding_rules import DecodingRules
 from .lanes import Lanes
-from .loop import Event, LiveSentence, Loop
+from .live_sentence import LiveSentence
+from .loop import Loop
 
 
 if TYPE_CHECKING:
@@ -48,9 +49,10 @@ class Session:
         self.closed = False
         self.early_stops = 0
 
-    def push(self, token: int) -> "Iterator[Event]":
+    def push(self, token: int, *, more: bool = False) -> "Iterator[Event]":
         """One more source token; `</s>` ends the sentence. Ignored if the model has already ended
-        its sentence."""
+        its sentence. With `more`, the next arrives with it, as in the middle of a word: nothing is
+        decided before that."""
         self._check_open()
         token = self._checked(token)
         sentence = self._sentence or self._new_sentence()
@@ -62,7 +64,7 @@ class Session:
                     f"many as the models "
                     "have positions. End it with flush() before that"
                 )
-            sentence.row.source.append(token)
+            sentence.arrive([token], [1] if more else [])
         if token in self._rules.eos:
             sentence.row.source_complete = True
             self._sentence = None

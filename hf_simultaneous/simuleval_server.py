@@ -8,22 +8,13 @@ the other side says where one ends."""
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
-from .sentences import SentenceSplitting
+from .sentences import WholeLines
 from .text_session import TextEvent, TextSession, check_latency_alone, choose_policy
 
 
 REQUESTS = ("open", "word", "flush", "reset")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WholeLines(SentenceSplitting):
-    """A sentence ends where the other side says so."""
-
-    def ends(self, word: str) -> bool:
-        return False
 
 
 class Server:

@@ -7,19 +7,15 @@ import codecs
 import time
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from os.path import commonprefix
 from typing import Any, Protocol
 
 from .schedule import check_at_least_one
 from .sentences import SentenceSplitting, ends_behind, stop_after
-from .words import SPACE, SPACES, UNSPACED, composed, normal, plain_signs
-
-
-class SourceRevised(ValueError):
-    """A source that sends its whole text again has changed words that were read already."""
+from .transcripts import Transcript
+from .words import SPACE, UNSPACED, composed, normal, plain_signs
 
 
 class TextTokenizer(Hashable, Protocol):
@@ -47,6 +43,16 @@ class Piece:
     """Words of this sentence that had arrived by then: the delay, in words, of what is written
     next."""
     ends_sentence: bool = False
+    word: bool = False
+    """Is it a word? Its tokens arrived at once."""
+    last: bool = False
+    """Does it end its sentence by itself, so that `</s>` arrives with it?"""
+
+    @property
+    def undecided(self) -> range:
+        """After how many of its tokens there is nothing to decide: the next is here already."""
+        size = len(self.tokens)
+        return range(1 if self.word else size, size + self.last)
 
 
 @dataclass(slots=True)
@@ -72,43 +78,6 @@ class _Open:
         word = self.word, self.emitted, self.shown
         self.word, self.emitted, self.shown, self.stop = "", 0, 0, ""
         return word
-
-
-class Transcript:
-    """A text that its source sends whole, again and again: which part of it is final."""
-
-    def __init__(self) -> None:
-        self._final = ""
-        self.tail = ""
-        """The rest of the newest text, which may still change."""
-        self._hypotheses: list[str] = []  # the latest texts, the newest last
-
-    def repeats(self, text: str) -> bool:
-        """Was exactly this heard last?"""
-        return self._hypotheses[-1:] == [text]
-
-    def hear(self, text: str, stable: int = 1) -> str:
-        """What has become final: what the latest `stable` texts agree on, up to the last space of
-        the newest."""
-        if not text.startswith(self._final):
-            self.tail, self._hypotheses = "", []  # its source takes back what was not read, too
-            raise SourceRevised(_revised(self._final, text))
-        self._hypotheses = [*self._hypotheses, text][-stable:]
-        agreed = commonprefix([f"{hypothesis} " for hypothesis in self._hypotheses])
-        known = len(self._final)
-        end = min(len(text), len(agreed)) if len(self._hypotheses) == stable else known
-        while end > known and not (SPACES.match(text[end - 1]) or UNSPACED.match(text[end - 1])):
-            end -= 1
-        end = max(end, known)
-        self._final = text[:end]
-        self.tail = text[end:]
-        return text[known:end]
-
-    def settle(self) -> str:
-        """The tail, which is final now."""
-        tail, self.tail = self.tail, ""
-        self._final += tail
-        return tail
 
 
 class SourceText:
@@ -257,12 +226,14 @@ class SourceText:
         tokens = self._encode(word)
         if self._open.first is None:
             self._open.first, self._open.first_tokens = word, len(tokens)
-        self._emit(tokens[emitted:], word[shown:])
+        self._emit(tokens[emitted:], word[shown:], word=not UNSPACED.search(word))
         if (
             self._open.tokens >= self.rules.max_tokens
             or (self._open.spoken and self.rules.ends(word))
             or (self._is_long() and self.rules.pauses_after(word))
         ):
+            if tokens[emitted:]:
+                self._ready[-1] = replace(self._ready[-1], last=True)
             self._end_sentence()
 
     def _is_long(self) -> bool:
@@ -304,10 +275,10 @@ class SourceText:
         agreed = all(tokens[: len(final)] == final for tokens in longer)
         return (cuts[0], final) if agreed else (0, [])
 
-    def _emit(self, tokens: list[int], text: str) -> None:
+    def _emit(self, tokens: list[int], text: str, *, word: bool = False) -> None:
         self._open.tokens += len(tokens)
         if tokens:
-            self._ready.append(Piece(tuple(tokens), text, self._open.words))
+            self._ready.append(Piece(tuple(tokens), text, self._open.words, word=word))
 
     def _end_sentence(self) -> None:
         if self._open.tokens:
@@ -329,6 +300,18 @@ class SourceText:
         return list(self._tokenizer(spelled(text, self._tokenizer), **options)["input_ids"])
 
 
+def whole_sentences(pieces: Iterable[Piece]) -> Iterator[tuple[list[int], list[int]]]:
+    """The tokens of each sentence that is over, `</s>` included, and after how many of them there
+    was nothing to decide: for those who translate it once all of it is there."""
+    tokens, undecided = list[int](), list[int]()
+    for piece in pieces:
+        undecided += [len(tokens) + number for number in piece.undecided]
+        tokens += piece.tokens
+        if piece.ends_sentence:
+            yield tokens, undecided
+            tokens, undecided = [], []
+
+
 class Starts:
     """Every beginning of an entry that is not all of it. Looked up among the sorted entries: a
     list of all beginnings would grow with the square of the longest entry."""
@@ -346,25 +329,6 @@ def _may_grow(text: str, starts: Starts) -> bool:
     # Many tokenizers fold characters (full-width letters, say) before they look into their
     # vocabulary.
     return text in starts or unicodedata.normalize("NFKC", text) in starts
-
-
-def _revised(settled: str, text: str) -> str:
-    same = next(
-        (i for i, (a, b) in enumerate(zip(settled, text, strict=False)) if a != b),
-        min(len(settled), len(text)),
-    )
-    return (
-        f"the source changed what it had sent: {_around(settled, same)!r} became "
-        f"{_around(text, same)!r}, at "
-        f"character {same}. What was read stays. flush() begins a new transcript; a larger "
-        f"stable= reads only what more transcripts in a row agree on"
-    )
-
-
-def _around(text: str, place: int) -> str:
-    """Some characters on both sides of a place, and where more were cut off."""
-    begin, end = max(0, place - 20), place + 20
-    return f"{'…' * (begin > 0)}{text[begin:end]}{'…' * (end < len(text))}"
 
 
 def spelled(text: str, tokenizer: TextTokenizer) -> str:

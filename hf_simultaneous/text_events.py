@@ -15,8 +15,8 @@ from .words import UNSPACED
 
 
 if TYPE_CHECKING:
+    from .actions import Event
     from .generation import AdaptiveWaitKGenerator
-    from .loop import Event
 
 
 TextAction = Literal["READ", "PIECE", "WRITE", "END"]
@@ -107,7 +107,7 @@ class TextEvents:
         while not piece.ends_sentence and self._read + len(piece.tokens) > self._limit:
             room = self._limit - self._read
             if room:
-                yield replace(piece, tokens=piece.tokens[:room])
+                yield replace(piece, tokens=piece.tokens[:room], last=True)
                 piece = replace(piece, tokens=piece.tokens[room:], text="")
             yield Piece((self._eos,), "", piece.words, ends_sentence=True)
         yield piece

@@ -153,8 +153,8 @@ class TextSession:
 
     def _translate(self, piece: Piece) -> Iterator[TextEvent]:
         for part in self._text.parts(piece):
-            for token in part.tokens:
-                for event in self._session.push(token):
+            for number, token in enumerate(part.tokens, start=1):
+                for event in self._session.push(token, more=number in part.undecided):
                     yield from self._text.take(event, part)
             if part.ends_sentence:
                 yield from self._text.end(part)

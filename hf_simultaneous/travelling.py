@@ -28,12 +28,14 @@ CODE = (
     "languages",
     "lean",
     "lean_t5",
+    "live_sentence",
     "loading",
     "loop",
     "masks",
     "members",
     "modeling_simultaneous",
     "output_loss",
+    "outputs",
     "packing",
     "places",
     "policies",
@@ -58,6 +60,7 @@ PIPELINE_CODE = (
     "text",
     "text_events",
     "text_session",
+    "transcripts",
     "words",
 )
 CUSTOM_PIPELINES = {

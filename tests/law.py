@@ -41,7 +41,16 @@ MODELS = (
 POLICIES = ("policies",)
 MEETING = ("generation",)
 """Where policies and models meet, and nowhere else."""
-WORDS = ("words", "sentences", "text", "target_text", "text_events", "text_session", "pauses")
+WORDS = (
+    "words",
+    "sentences",
+    "text",
+    "transcripts",
+    "target_text",
+    "text_events",
+    "text_session",
+    "pauses",
+)
 STAY = (
     "__init__",
     "auto",

@@ -29,10 +29,10 @@ from hf_simultaneous import (
     TextSession,
     linear_thresholds,
 )
-from hf_simultaneous.actions import Read, State, Write
+from hf_simultaneous.actions import Event, Read, State, Write
 from hf_simultaneous.families import adapter_for
-from hf_simultaneous.generation import SimultaneousOutput
-from hf_simultaneous.loop import Event, LiveSentence
+from hf_simultaneous.live_sentence import LiveSentence
+from hf_simultaneous.outputs import SimultaneousOutput
 from hf_simultaneous.policies import Adaptive, FullSentence, TestTimeWaitK, WaitIfDiff, WaitK
 from hf_simultaneous.schedule import FULL
 from tests.guard import PATIENCE

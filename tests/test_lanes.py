@@ -5,16 +5,17 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
 import torch
 
 from hf_simultaneous import AdaptiveWaitKGenerator
-from hf_simultaneous.actions import Policy, Read, State
+from hf_simultaneous.actions import Action, Policy, Predict, Read, State
 from hf_simultaneous.lanes import Lanes, Question, _ModelLanes
-from hf_simultaneous.loop import LiveSentence, decode
+from hf_simultaneous.live_sentence import LiveSentence
+from hf_simultaneous.loop import decode
 from hf_simultaneous.policies import Adaptive, FullSentence, WaitIfDiff, WaitK, linear_thresholds
 from hf_simultaneous.schedule import FULL
 from hf_simultaneous.sources import Row
@@ -167,6 +168,59 @@ def test_in_single_precision_near_ties_are_redrawn(record_property):
                 check(live(one, *case), right)
     record_property("redrawn", redrawn)
     assert redrawn < 40
+
+
+@dataclass(frozen=True)
+class Whole:
+    """Does what another policy does, but reads where there is nothing to decide."""
+
+    policy: Policy
+    undecided: frozenset[int]
+
+    def __call__(self, state: State, predict: Predict) -> Action:
+        read = len(state.source)
+        if read in self.undecided and not state.source_ended:
+            return Read()
+        return self.policy(state, predict)
+
+
+def test_where_nothing_is_decided_the_next_token_is_read():
+    """Together and live, as if the policy itself had read on."""
+    rng, decided = random.Random(7), 0
+    for _ in range(4):
+        one = random_set(rng)
+        drawn, _, _ = one.cases(rng, 12, margin=1e-9)
+        drawn = [(policy, source) for policy, source in drawn if source[-1] == EOS]
+        places = [
+            frozenset(rng.sample(range(1, len(source)), rng.randrange(len(source))))
+            for _, source in drawn
+        ]
+        wrapped = [
+            (Whole(policy, undecided), source)
+            for (policy, source), undecided in zip(drawn, places, strict=True)
+        ]
+        for case, undecided, expected in zip(drawn, places, batched(one, wrapped), strict=True):
+            policy, source = case
+            output = one.generator.generate(
+                [source],
+                policy=policy,
+                undecided=[undecided],
+                return_dict_in_generate=True,
+                **one.options,
+            )
+            assert output.actions == [[event.action for event in expected.events]]
+            assert output.delays == [expected.delays]
+            with one.generator.session(policy=policy, **one.options) as session:
+                events = [
+                    event
+                    for number, token in enumerate(source, start=1)
+                    for event in session.push(token, more=number in undecided)
+                ]
+            assert [event.action for event in events] == output.actions[0]
+            decided += [event.action for event in events] != [
+                event.action for event in batched(one, [case])[0].events
+            ]
+    assert decided > 10, "it must make a difference"
 
 
 def test_the_reference_answers_the_same_one_by_one():

@@ -7,7 +7,8 @@ import torch
 
 from hf_simultaneous import AdaptiveWaitKGenerator
 from hf_simultaneous.actions import Policy, Read, Write
-from hf_simultaneous.loop import PATIENCE, LiveSentence, Loop
+from hf_simultaneous.live_sentence import LiveSentence
+from hf_simultaneous.loop import PATIENCE, Loop
 from hf_simultaneous.policies import Adaptive, WaitK
 from tests.reference import EOS, random_model, random_source
 from tests.test_lanes import held

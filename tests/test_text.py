@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from hf_simultaneous.sentences import CLOSERS, SentenceSplitting
 from hf_simultaneous.target_text import TargetText, Word
-from hf_simultaneous.text import Piece, SourceRevised, SourceText, as_read, vocabulary_starts
+from hf_simultaneous.text import (
+    Piece,
+    SourceText,
+    as_read,
+    vocabulary_starts,
+    whole_sentences,
+)
+from hf_simultaneous.transcripts import SourceRevised
 from hf_simultaneous.words import UNSPACED_CLASS
 from tests.guard import cheaply
 
@@ -281,6 +288,35 @@ def test_words_pushed_one_by_one_are_the_text_they_make(fast, words):
     assert pushed == stream(SourceText(fast), [" ".join(words)])
 
 
+def test_inside_a_word_nothing_is_decided_nor_before_the_end_of_a_sentence(fast):
+    source = SourceText(fast)
+    pieces = source.push_text("Krankenhaus Haus Krankenhaus. ")
+    first, second, third, end = pieces
+    size, last = len(first.tokens), len(third.tokens)
+    assert size > 2, "some word has several tokens"
+    assert [*first.undecided] == [*range(1, size)]
+    assert [*second.undecided] == [*range(1, len(second.tokens))]
+    assert [*third.undecided] == [*range(1, last + 1)], "its full stop ends the sentence"
+    assert [*end.undecided] == []
+    [(tokens, undecided)] = whole_sentences(pieces)
+    assert tokens == [token for piece in pieces for token in piece.tokens]
+    ends = {size, size + len(second.tokens), len(tokens)}
+    assert undecided == [place for place in range(1, len(tokens)) if place not in ends]
+
+
+def test_characters_arrive_one_by_one_and_an_end_that_nobody_announced_may_be_late(fast):
+    chinese = SourceText(fast)
+    for piece in [*chinese.push_text("家我"), *chinese.flush()]:
+        assert not [*piece.undecided]
+    source = SourceText(fast)
+    [word, _] = [*source.push_word("Haus"), *source.flush()]
+    assert [*word.undecided] == [*range(1, len(word.tokens))]
+
+
+def test_sentences_that_are_not_over_are_not_whole(fast):
+    assert not [*whole_sentences(SourceText(fast).push_text("Das Haus "))]
+
+
 @pytest.mark.parametrize("word", [b"Haus", None, 3, ["Haus"]])
 def test_what_is_no_word_is_refused(fast, word):
     source = SourceText(fast)
@@ -294,7 +330,7 @@ def test_a_word_is_final_at_once_and_a_fragment_at_the_space(tokenizer):
     haus = tuple(encode(tokenizer, "Das Haus")[len(encode(tokenizer, "Das")) :])
     assert [piece.text for piece in source.push_word("Das")] == ["Das"]
     assert source.push_text("Ha") == source.push_text("us") == []
-    assert source.push_text(" ") == [Piece(haus, "Haus", 2)]
+    assert source.push_text(" ") == [Piece(haus, "Haus", 2, word=True)]
     assert source.push_text("is") == []
     assert [piece.text for piece in source.push_word("t")] == ["is", "t"]
 

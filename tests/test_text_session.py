@@ -29,8 +29,15 @@ from hf_simultaneous import (
 )
 from hf_simultaneous.actions import Write
 from hf_simultaneous.sentences import SentenceSplitting
-from hf_simultaneous.text import SourceRevised
-from hf_simultaneous.text_session import TextEvent, TextSession, choose_policy, warm_up
+from hf_simultaneous.text import whole_sentences
+from hf_simultaneous.text_session import (
+    TextEvent,
+    TextSession,
+    choose_policy,
+    source_text,
+    warm_up,
+)
+from hf_simultaneous.transcripts import SourceRevised
 from tests.babble import SENTENCES, TEXT, babbler
 from tests.guard import PATIENCE
 
@@ -57,8 +64,11 @@ def texts(events, action="WRITE"):
 
 
 def whole(generator, sentence, **options):
-    ids = generator.tokenizer(sentence).input_ids
-    return generator.generate([ids], return_dict_in_generate=True, **generator.for_text(**options))
+    source = source_text(generator)
+    [(ids, undecided)] = whole_sentences([*source.push_text(sentence), *source.flush()])
+    assert ids == generator.tokenizer(sentence).input_ids
+    options = {"undecided": [undecided], **generator.for_text(**options)}
+    return generator.generate([ids], return_dict_in_generate=True, **options)
 
 
 @pytest.mark.parametrize("policy", [None, WaitK(1), WaitK(3), FullSentence()])
@@ -94,6 +104,18 @@ def test_an_event_knows_its_lag_its_probability_and_both_delays(generator):
     assert [event.delay for event in events] == [
         ids.word_ids()[e.delay_tokens - 1] + 1 for e in events
     ]
+
+
+@pytest.mark.parametrize("policy", [None, WaitK(1), WaitK(2), HoldN(1)])
+def test_a_word_is_read_whole_before_anything_is_written(generator, policy):
+    text = "Hausboote verkaufen kleine Katzen nicht."
+    sizes = [len(piece.tokens) for piece in source_text(generator).push_text(f"{text} ")[:-1]]
+    ends = set(itertools.accumulate(sizes))
+    assert len(ends) < sum(sizes), "some word has several tokens"
+    events = TextSession(generator, policy=policy, pieces=True).stream(text.split())
+    written = {event.delay_tokens for event in events if event.action == "PIECE"}
+    assert written
+    assert written <= ends
 
 
 def test_a_read_carries_its_word_once_however_many_tokens_it_has(generator):

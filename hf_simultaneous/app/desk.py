@@ -26,8 +26,8 @@ from ..policies import (
 )
 from ..sentences import SentenceSplitting
 from ..sets import SpokenLanguages, languages_of
-from ..text import SourceRevised
 from ..text_session import TextEvent, TextSession
+from ..transcripts import SourceRevised
 
 
 if TYPE_CHECKING:

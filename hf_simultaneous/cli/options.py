@@ -64,6 +64,13 @@ EarlyStop = Annotated[
         show_default=False,
     ),
 ]
+Reads = Annotated[
+    str,
+    typer.Option(
+        help="What arrives at once and is read before anything is decided: token, as in the paper, "
+        "or word, as in live text."
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress bar.")]
 Force = Annotated[
     bool, typer.Option("--force", help="Write over a result of other settings in the folder.")

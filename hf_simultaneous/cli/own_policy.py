@@ -17,7 +17,7 @@ from ..policies import meant
 HOW = "a policy of your own is named as FILE.py:NAME, such as mine.py:policy"
 MODULE = "own_policy_"
 """Before the file's own name: how its lines are told from ours when something is wrong."""
-LOOP = "hf_simultaneous.loop"
+LOOP = "hf_simultaneous.live_sentence"
 
 
 def is_own(name: str | None) -> bool:

@@ -21,6 +21,7 @@ from .options import (
     Limit,
     Model,
     Quantize,
+    Reads,
     References,
     SetOfModels,
     Source,
@@ -228,6 +229,7 @@ class DecodingChoice:
     tail_beams: TailBeams = None
     tail: Tail = None
     early_stop: EarlyStop = None
+    reads: Reads = "token"
     batch_size: BatchSize = 128
     timed: Timed = 20
 
@@ -241,6 +243,7 @@ class DecodingChoice:
             tail_beams=self.tail_beams,
             tail="own" if self.tail is None else tail_named(self.tail, generator),
             early_stop=self.early_stop,
+            reads=self.reads,
             **options,
         )
 
@@ -297,6 +300,8 @@ class EvaluateRequest:
             del asked["quantize"]
         if not self.languages:
             del asked["languages"]
+        if self.decoding.reads == "token":
+            del asked["reads"]
         settings: dict[str, Any] = json.loads(json.dumps(asked, default=str))
         return settings
 

@@ -3,7 +3,7 @@
 Knows texts, batches and processes; how sentences are scored is `scores`' business, and how they are
 decoded `generation`'s."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -14,16 +14,17 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from tqdm.auto import tqdm
 
-from ..actions import Action, Policy, Write
+from ..actions import Action, Event, Policy, Write
 from ..decoding_rules import longest_target
 from ..generation import AdaptiveWaitKGenerator
 from ..policies import FullSentence
 from ..schedule import FULL, K
+from ..sentences import WholeLines
 from ..sets import policy_name
 from ..target_text import TargetText, target_ids
-from ..text import as_read
+from ..text import SourceText, as_read, whole_sentences
 from ..words import source_words
-from .decoding import DEFAULT_DECODING, Decoding
+from .decoding import DEFAULT_DECODING, READS, Decoding
 from .descriptions import describe
 from .logs import LoggedSentence, write_log
 from .processes import gathered, is_main_process, this_process
@@ -208,6 +209,7 @@ class _Corpus:
             ids,
             policy=policy,
             max_new_tokens=self.longest(batch),
+            undecided=[self.undecided(index, decoding) for index in batch],
             return_dict_in_generate=True,
             **decoding.options,
         )
@@ -223,6 +225,15 @@ class _Corpus:
             lines.append(self._line(index, *self._within(index, actions, *values)))
         return lines
 
+    def stream(self, index: int, policy: Policy | None, decoding: Decoding) -> Iterator[Event]:
+        """The same sentence live."""
+        undecided = self.undecided(index, decoding)
+        options = {"max_new_tokens": self.longest([index]), **decoding.options}
+        with self.generator.session(policy=policy, **options) as session:
+            for number, token in enumerate(self.ids[index], start=1):
+                yield from session.push(token, more=number in undecided)
+            yield from session.flush()
+
     def _within(self, index: int, actions: list[Action], *values: Any) -> tuple[Any, ...]:
         """What was decoded, cut at the sentence's own bound: a batch goes on to that of its
         longest."""
@@ -235,6 +246,16 @@ class _Corpus:
             tokens = tokens[:most]
         *columns, early_stop = values
         return letters, tokens, *(column[:most] for column in columns), early_stop
+
+    def undecided(self, index: int, decoding: Decoding) -> list[int]:
+        """After how many tokens there is nothing to decide, where words are read whole: as in a
+        stream of this sentence, whose end comes with its last word."""
+        if decoding.reads == READS[0]:
+            return []
+        stream = SourceText(self._tokenizer, WholeLines(max_tokens=2 * len(self.ids[index]) + 1))
+        pieces = [*stream.push_text(self._texts[index]), *stream.flush()]
+        within = [place for _, places in whole_sentences(pieces) for place in places]
+        return [*within, self._length(self.ids[index])]
 
     def longest(self, batch: list[int]) -> int:
         """The bound that a stream has for the longest of these sentences."""
@@ -360,13 +381,7 @@ def _with_costs(
             line, costs=tuple(seconds if i == place else 0.0 for i in range(len(line.actions)))
         )
     actions, costs, clock = "", list[float](), perf_counter()
-    stream = corpus.generator.stream(
-        corpus.ids[line.index],
-        policy=policy,
-        max_new_tokens=corpus.longest([line.index]),
-        **decoding.options,
-    )
-    for event in stream:
+    for event in corpus.stream(line.index, policy, decoding):
         now = perf_counter()
         actions += "W" if isinstance(event.action, Write) else "R"
         costs.append(now - clock)

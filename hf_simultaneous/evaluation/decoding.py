@@ -12,6 +12,9 @@ from ..schedule import K, check_at_least_one
 from ..sets import saved_k
 
 
+READS = ("token", "word")
+
+
 @dataclass(frozen=True)
 class Decoding:
     """How a corpus is decoded.
@@ -20,7 +23,8 @@ class Decoding:
     `timed` sentences, spread over the corpus, are decoded once more one by one with a clock
     running. How sentences end (`early_stop`) and who writes their tails (`tail_beams`, `tail`) is
     the set's own unless it is told: `tail_beams=1, tail=None` is the paper's, and that of
-    `generate`."""
+    `generate`. `reads` is what arrives at once, and is read before anything is decided: a token,
+    as in the paper, or a word, as in sessions of text."""
 
     _: KW_ONLY
     batch_size: int = 128
@@ -30,12 +34,15 @@ class Decoding:
     tail_beams: int | None = None
     tail: K | Sequence[K] | Literal["own"] | None = "own"
     early_stop: bool | None = None
+    reads: str = READS[0]
 
     def __post_init__(self) -> None:
         check_at_least_one("batch_size", self.batch_size)
         check_at_least_one("beams", self.beams)
         if self.tail_beams is not None:
             check_at_least_one("tail_beams", self.tail_beams)
+        if self.reads not in READS:
+            raise ValueError(f"reads must be {' or '.join(READS)}; got {self.reads!r}")
         if self.timed < 0:
             raise ValueError(f"timed must be 0 or more; got {self.timed}")
         searched = self.tail_beams not in (None, 1) or self.tail not in ("own", None)
@@ -71,15 +78,16 @@ class Decoding:
         ones do not compare."""
         rules = generator.decoding_rules(**self.of(generator).options)
         ends = "early" if rules.early_stop else "read-on"
-        return f"ends:{ends}|{f'beam{self.beams}' if self.beams > 1 else rules.tail}"
+        reads = "" if self.reads == READS[0] else f"|reads:{self.reads}"
+        return f"ends:{ends}|{f'beam{self.beams}' if self.beams > 1 else rules.tail}{reads}"
 
 
 DEFAULT_DECODING = Decoding()
 
 
 def text_decoding(generator: AdaptiveWaitKGenerator, **options: Any) -> Decoding:
-    """As text sessions decode with this set, those given on top; without their guard against loops,
-    which looks at every row in turn."""
+    """As text sessions decode with this set, those given on top; but token by token, the unit of
+    Average Lagging, and without their guard against loops, which looks at every row in turn."""
     return Decoding(**{"early_stop": False, **options}).of(generator)
 
 

@@ -19,10 +19,12 @@ from .streams import Report, Stream
 
 
 if TYPE_CHECKING:
+    from ..actions import Event
     from ..decoding_rules import DecodingRules
     from ..generation import AdaptiveWaitKGenerator
     from ..lanes import Lanes
-    from ..loop import Event, LiveSentence, _Asked
+    from ..live_sentence import LiveSentence
+    from ..loop import _Asked
 
 
 HEARTBEAT = 1.0

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..text import Transcript
 from ..text_events import TextEvent
+from ..transcripts import Transcript
 from ..words import UNSPACED, UNSPACED_CLASS, normal
 from .limits import Bucket, count_words
 from .protocol import Replay, Start, start_message, text_event, visible

@@ -23,9 +23,11 @@ from .protocol import Flush, ProtocolError, Replay, Say, Start, visible
 
 
 if TYPE_CHECKING:
+    from ..actions import Event
     from ..decoding_rules import DecodingRules
     from ..generation import AdaptiveWaitKGenerator
-    from ..loop import Event, LiveSentence, Loop
+    from ..live_sentence import LiveSentence
+    from ..loop import Loop
 
 
 SLICE = 256
@@ -221,7 +223,7 @@ class Stream:
                 self._rules, self.forced or self._policy, self._generator.history
             )
         if not self.sentence.finished:
-            self.sentence.row.source.extend(part.tokens)
+            self.sentence.arrive(part.tokens, part.undecided)
             self.sentence.row.source_complete = part.ends_sentence
             loop.add(self.sentence)
 

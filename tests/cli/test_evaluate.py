@@ -95,6 +95,7 @@ TAILS = {
     "--tail all --tail-beams 3 --early-stop": "ends:early|tail:beam3,1+2+full",
     "--tail 1,2 --tail-beams 1": "ends:early|tail:greedy,1+2",
     "--policy full --beams 2": "ends:early|beam2",
+    "--reads word": "ends:early|tail:beam2,full|reads:word",
 }
 
 
@@ -125,6 +126,7 @@ def test_a_tail_and_the_rule_of_ends_are_the_set_s_own_or_as_asked(folder, optio
         (["--beams", "2"], "--beams 2 is for --policy full"),
         (["--beams", "0"], "beams must be an integer of 1 or more; got 0"),
         (["--tail-beams", "0"], "tail_beams must be an integer of 1 or more; got 0"),
+        (["--reads", "letter"], "reads must be token or word; got 'letter'"),
         (["--tail", "best"], "a tail is k_max, full, all or members of the set such as 1,3"),
         (["--tail", "7"], "tail names members of the set, [1, 2, 'full']"),
         (["--beams", "2", "--tail-beams", "2", "--policy", "full"], "which have no tail"),

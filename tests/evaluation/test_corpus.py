@@ -40,8 +40,10 @@ from hf_simultaneous.evaluation.plots import path_of
 from hf_simultaneous.evaluation.scores import Scoring, computation_aware_al, score, scores_from_log
 from hf_simultaneous.evaluation.significance import Bootstrap
 from hf_simultaneous.schedule import FULL
+from hf_simultaneous.text_session import TextSession
 from hf_simultaneous.version import __version__
 from hf_simultaneous.words import source_words
+from tests.babble import SENTENCES, babbler
 from tests.corpora import REFERENCE, SOURCE, line
 from tests.forked import run_shared
 from tests.tiny import TALKATIVE, VOCABULARY, tiny_model
@@ -124,6 +126,26 @@ def test_lines_say_what_the_generator_did_and_scores_come_back_from_the_log(
     assert result.scores["time_per_token"] > 0
     assert result.scores["al_ca"] >= 0 or result.scores["al"] < 0
     assert result.encoder == "wait-1 causal, wait-2 causal, full prefix"
+
+
+def test_words_may_be_read_whole_as_in_live_text():
+    """The same translation as that of a session, and one that takes other actions than reading
+    token by token."""
+    generator = babbler()
+    policy, tokenwise = WaitK(1), replace(text_decoding(generator), progress=False, timed=2)
+    words = replace(tokenwise, reads="word")
+    ended = SENTENCES[:2]
+    found = decode_corpus(generator, ended, ended, policy, words)
+    for one, sentence in zip(found, ended, strict=True):
+        events = TextSession(generator, policy=policy, logits_processor=[]).stream(sentence)
+        written = "".join(str(event) for event in events if event.action == "WRITE")
+        assert one.hypothesis == written
+        assert one.costs is None or len(one.costs) == len(one.actions)
+        assert one.decoding.endswith("|reads:word")
+    assert any(one.costs for one in found), "a timed one takes the same actions"
+    tokens = decode_corpus(generator, ended, ended, policy, tokenwise)
+    assert [one.actions for one in tokens] != [one.actions for one in found]
+    assert all("reads" not in one.decoding for one in tokens)
 
 
 def test_every_score_has_its_signature(generator):
@@ -349,6 +371,11 @@ def test_a_generator_without_a_tokenizer_is_refused(generator):
 def test_decoding_options_are_checked(options):
     with pytest.raises(ValueError, match=f"{next(iter(options))} must be .* or more; got"):
         Decoding(**options)
+
+
+def test_what_arrives_at_once_is_a_token_or_a_word():
+    with pytest.raises(ValueError, match="reads must be token or word; got 'letter'"):
+        Decoding(reads="letter")
 
 
 @pytest.mark.parametrize("tail", [{"tail_beams": 2}, {"tail": FULL}])
