@@ -283,7 +283,7 @@ def _settled(
         raise ValueError(
             f"unknown arguments: {', '.join(sorted(unknown))}. Allowed are those of "
             f"GenerationConfig, and policy, "
-            "streamer, logits_processor, stopping_criteria, early_stop, history, tail, "
+            "streamer, logits_processor, stopping_criteria, early_stop, history, undecided, tail, "
             "tail_beams; instead of wait_k, policy=WaitK(k)"
         )
     # The start token counts in transformers' lengths.

@@ -33,7 +33,7 @@ from .policies import Adaptive, LocalAgreement, linear_thresholds
 from .quantization import check_device, quantized
 from .schedule import FULL, K
 from .sets import save_set, set_or_builtin
-from .source_ids import source_lists
+from .source_ids import source_lists, undecided_places
 
 
 if TYPE_CHECKING:
@@ -271,8 +271,9 @@ class AdaptiveWaitKGenerator:
 
         Takes what `model.generate` takes for greedy search, a `policy` (by default the adaptive
         one), and `tail_beams` and `tail` for what is written once the source has ended. `undecided`
-        says for each source after how many tokens the next is read without asking the policy, as
-        sessions of text do it inside a word. Returns the sequences, or a `SimultaneousOutput`."""
+        says for each source after how many tokens (a frame of language tokens not counted) the next
+        is read without asking the policy, as sessions of text do it inside a word. Returns the
+        sequences, or a `SimultaneousOutput`."""
         sources = source_lists(
             input_ids, attention_mask, self.model.config, self.framing, self.position_limit
         )
@@ -284,7 +285,7 @@ class AdaptiveWaitKGenerator:
             self.sentence(
                 rules, policy, history, source=source, source_complete=True, undecided=places
             )
-            for source, places in zip(sources, undecided or [()] * len(sources), strict=True)
+            for source, places in zip(sources, undecided_places(undecided, sources), strict=True)
         ]
         lanes.announce_sources([sentence.row for sentence in sentences])
         if streamer is not None:

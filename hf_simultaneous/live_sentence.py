@@ -6,8 +6,7 @@ Knows that policies are called with a state, and questions; neither what a polic
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from .actions import Action, Besides, Models, Policy, Prediction, Read, State, Write
-from .actions import Event as Event
+from .actions import Action, Besides, Event, Models, Policy, Prediction, Read, State, Write
 from .decoding_rules import DecodingRules
 from .ensembles import Ensembles
 from .lanes import Question

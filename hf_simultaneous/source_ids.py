@@ -3,7 +3,7 @@
 Knows ids and masks; no model, and nothing of what is done with them."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -30,6 +30,25 @@ def source_lists(
             )
     _warn_of_open_ends(kept, config.eos_token_id)
     return kept
+
+
+def undecided_places(
+    undecided: Sequence[Iterable[int]] | None, sources: Sequence[Sequence[int]]
+) -> list[list[int]]:
+    """For each source after how many of its tokens, a frame not counted, the next is read at
+    once."""
+    if undecided is None:
+        return [[] for _ in sources]
+    places = [_plain(row) for row in _plain(undecided)]
+    if len(places) != len(sources) or not all(
+        isinstance(row, Iterable) and all(isinstance(place, int) and place > 0 for place in row)
+        for row in places
+    ):
+        raise ValueError(
+            f"undecided has a list of numbers of tokens, 1 or more, for each of {len(sources)} "
+            f"sources; got {undecided!r}"
+        )
+    return [list(row) for row in places]
 
 
 def _plain(ids: Any) -> Any:

@@ -35,7 +35,8 @@ class TextTokenizer(Hashable, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Tokens that can no longer change. A sentence's `</s>` is a piece of its own."""
+    """Tokens that can no longer change from the same moment on: a word, or characters of a script
+    without spaces. A sentence's `</s>` is a piece of its own."""
 
     tokens: tuple[int, ...]
     text: str
@@ -43,16 +44,13 @@ class Piece:
     """Words of this sentence that had arrived by then: the delay, in words, of what is written
     next."""
     ends_sentence: bool = False
-    word: bool = False
-    """Is it a word? Its tokens arrived at once."""
     last: bool = False
     """Does it end its sentence by itself, so that `</s>` arrives with it?"""
 
     @property
     def undecided(self) -> range:
         """After how many of its tokens there is nothing to decide: the next is here already."""
-        size = len(self.tokens)
-        return range(1 if self.word else size, size + self.last)
+        return range(1, len(self.tokens) + self.last)
 
 
 @dataclass(slots=True)
@@ -226,15 +224,13 @@ class SourceText:
         tokens = self._encode(word)
         if self._open.first is None:
             self._open.first, self._open.first_tokens = word, len(tokens)
-        self._emit(tokens[emitted:], word[shown:], word=not UNSPACED.search(word))
+        self._emit(tokens[emitted:], word[shown:])
         if (
             self._open.tokens >= self.rules.max_tokens
             or (self._open.spoken and self.rules.ends(word))
             or (self._is_long() and self.rules.pauses_after(word))
         ):
-            if tokens[emitted:]:
-                self._ready[-1] = replace(self._ready[-1], last=True)
-            self._end_sentence()
+            self._end_by_rule(tokens[emitted:])
 
     def _is_long(self) -> bool:
         return self.rules.is_long(self._open.tokens)
@@ -246,11 +242,12 @@ class SourceText:
         cut, final = self._final_part(now.word)
         if cut <= now.shown:
             return
-        self._emit(final[now.emitted :], now.word[now.shown : cut])
+        new = final[now.emitted :]
+        self._emit(new, now.word[now.shown : cut])
         now.emitted, now.shown = len(final), cut
         if now.tokens >= self.rules.max_tokens:
             rest = now.word[cut:]
-            self._end_sentence()
+            self._end_by_rule(new)
             self._feed(rest)
 
     def _final_part(self, word: str) -> tuple[int, list[int]]:
@@ -275,10 +272,16 @@ class SourceText:
         agreed = all(tokens[: len(final)] == final for tokens in longer)
         return (cuts[0], final) if agreed else (0, [])
 
-    def _emit(self, tokens: list[int], text: str, *, word: bool = False) -> None:
+    def _emit(self, tokens: list[int], text: str) -> None:
         self._open.tokens += len(tokens)
         if tokens:
-            self._ready.append(Piece(tuple(tokens), text, self._open.words, word=word))
+            self._ready.append(Piece(tuple(tokens), text, self._open.words))
+
+    def _end_by_rule(self, emitted: list[int]) -> None:
+        """The text itself ends the sentence, with what was emitted just now, if anything was."""
+        if emitted:
+            self._ready[-1] = replace(self._ready[-1], last=True)
+        self._end_sentence()
 
     def _end_sentence(self) -> None:
         if self._open.tokens:

@@ -367,6 +367,12 @@ def test_after_reading_on_every_position_sees_what_was_read(talker):
     assert set(output.lags[0]) == {1}, "what it is asked with is what it was trained with"
 
 
+@pytest.mark.parametrize("undecided", [[], [[1], [2]], [1], [[0]], [[1.5]], torch.tensor([1])])
+def test_places_where_nothing_is_decided_are_checked(generator, undecided):
+    with pytest.raises(ValueError, match="undecided has a list of numbers of tokens, 1 or more"):
+        generator.generate([[5, 6, 2]], undecided=undecided)
+
+
 def test_a_source_need_not_end_in_an_end_token(generator):
     found = generator.generate(
         [[5, 6, 7]], policy=FullSentence(), max_new_tokens=2, return_dict_in_generate=True

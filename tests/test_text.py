@@ -304,13 +304,28 @@ def test_inside_a_word_nothing_is_decided_nor_before_the_end_of_a_sentence(fast)
     assert undecided == [place for place in range(1, len(tokens)) if place not in ends]
 
 
-def test_characters_arrive_one_by_one_and_an_end_that_nobody_announced_may_be_late(fast):
+def test_what_becomes_final_at_one_moment_arrives_at_once(fast):
+    """A character that has several tokens too; but an end that nobody announced may be late."""
     chinese = SourceText(fast)
-    for piece in [*chinese.push_text("家我"), *chinese.flush()]:
-        assert not [*piece.undecided]
+    pieces = [*chinese.push_text("豆我Krankenhaus家 "), *chinese.flush()]
+    assert max(len(piece.tokens) for piece in pieces) > 2
+    for piece in pieces:
+        assert [*piece.undecided] == [*range(1, len(piece.tokens))]
     source = SourceText(fast)
-    [word, _] = [*source.push_word("Haus"), *source.flush()]
+    [word, _] = [*source.push_word("Krankenhaus"), *source.flush()]
+    assert len(word.tokens) > 2
     assert [*word.undecided] == [*range(1, len(word.tokens))]
+
+
+@pytest.mark.parametrize("text", ["家我家我家我", "Haus Haus Haus Haus "])
+def test_a_sentence_that_is_full_ends_with_what_filled_it(fast, text):
+    source = SourceText(fast, SentenceSplitting(max_tokens=3))
+    pieces = [piece for char in text for piece in source.push_text(char)]
+    ends = [place for place, piece in enumerate(pieces) if piece.ends_sentence]
+    assert ends
+    for place in ends:
+        before = pieces[place - 1]
+        assert [*before.undecided] == [*range(1, len(before.tokens) + 1)]
 
 
 def test_sentences_that_are_not_over_are_not_whole(fast):
@@ -330,7 +345,7 @@ def test_a_word_is_final_at_once_and_a_fragment_at_the_space(tokenizer):
     haus = tuple(encode(tokenizer, "Das Haus")[len(encode(tokenizer, "Das")) :])
     assert [piece.text for piece in source.push_word("Das")] == ["Das"]
     assert source.push_text("Ha") == source.push_text("us") == []
-    assert source.push_text(" ") == [Piece(haus, "Haus", 2, word=True)]
+    assert source.push_text(" ") == [Piece(haus, "Haus", 2)]
     assert source.push_text("is") == []
     assert [piece.text for piece in source.push_word("t")] == ["is", "t"]
 

@@ -27,7 +27,7 @@ from hf_simultaneous import (
     WaitK,
     packing,
 )
-from hf_simultaneous.actions import Write
+from hf_simultaneous.actions import Read, Write
 from hf_simultaneous.sentences import SentenceSplitting
 from hf_simultaneous.text import whole_sentences
 from hf_simultaneous.text_session import (
@@ -116,6 +116,11 @@ def test_a_word_is_read_whole_before_anything_is_written(generator, policy):
     written = {event.delay_tokens for event in events if event.action == "PIECE"}
     assert written
     assert written <= ends
+    output = whole(generator, text, policy=policy)
+    reads = [isinstance(action, Read) for action in output.actions[0]]
+    last = sum(sizes)  # then comes </s>, with the full stop
+    assert [count for count, read in zip(itertools.accumulate(reads), reads, strict=True)
+            if not read and last - 1 < count <= last] == []  # fmt: skip
 
 
 def test_a_read_carries_its_word_once_however_many_tokens_it_has(generator):

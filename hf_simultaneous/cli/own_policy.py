@@ -17,7 +17,7 @@ from ..policies import meant
 HOW = "a policy of your own is named as FILE.py:NAME, such as mine.py:policy"
 MODULE = "own_policy_"
 """Before the file's own name: how its lines are told from ours when something is wrong."""
-LOOP = "hf_simultaneous.live_sentence"
+SENTENCE = "hf_simultaneous.live_sentence"
 
 
 def is_own(name: str | None) -> bool:
@@ -82,7 +82,7 @@ def _run(file: Path) -> Any:
 
 def fault(error: Exception) -> str | None:
     """What is wrong with the user's file, if that is where an error comes from: the last line of it
-    that was run, or what the loop says of an answer."""
+    that was run, or what is said of an answer."""
     frames = [*walk_tb(error.__traceback__)]
     modules = [str(frame.f_globals.get("__name__")) for frame, _ in frames]
     own = [at for at, name in enumerate(modules) if name.startswith(MODULE)]
@@ -90,4 +90,4 @@ def fault(error: Exception) -> str | None:
         frame, line = frames[own[-1]]
         return f"{frame.f_code.co_filename}, line {line}: {type(error).__name__}: {error}"
     loaded = any(name.startswith(MODULE) for name in sys.modules)
-    return str(error) if loaded and modules[-1:] == [LOOP] else None
+    return str(error) if loaded and modules[-1:] == [SENTENCE] else None

@@ -300,7 +300,7 @@ class EvaluateRequest:
             del asked["quantize"]
         if not self.languages:
             del asked["languages"]
-        if self.decoding.reads == "token":
+        if self.decoding.reads == DecodingChoice.reads:
             del asked["reads"]
         settings: dict[str, Any] = json.loads(json.dumps(asked, default=str))
         return settings

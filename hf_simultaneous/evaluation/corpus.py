@@ -19,12 +19,12 @@ from ..decoding_rules import longest_target
 from ..generation import AdaptiveWaitKGenerator
 from ..policies import FullSentence
 from ..schedule import FULL, K
-from ..sentences import WholeLines
+from ..sentences import SentenceSplitting, WholeLines
 from ..sets import policy_name
 from ..target_text import TargetText, target_ids
 from ..text import SourceText, as_read, whole_sentences
 from ..words import source_words
-from .decoding import DEFAULT_DECODING, READS, Decoding
+from .decoding import DEFAULT_DECODING, TOKEN, Decoding
 from .descriptions import describe
 from .logs import LoggedSentence, write_log
 from .processes import gathered, is_main_process, this_process
@@ -249,13 +249,17 @@ class _Corpus:
 
     def undecided(self, index: int, decoding: Decoding) -> list[int]:
         """After how many tokens there is nothing to decide, where words are read whole: as in a
-        stream of this sentence, whose end comes with its last word."""
-        if decoding.reads == READS[0]:
+        stream of this sentence. A full stop ends it with its last word; without one a stream would
+        be told later."""
+        if decoding.reads == TOKEN:
             return []
-        stream = SourceText(self._tokenizer, WholeLines(max_tokens=2 * len(self.ids[index]) + 1))
-        pieces = [*stream.push_text(self._texts[index]), *stream.flush()]
+        text, length = self._texts[index], self._length(self.ids[index])
+        rules = WholeLines(max_tokens=2 * length + 1, max_word=len(text) + 1)
+        stream = SourceText(self._tokenizer, rules)
+        pieces = [*stream.push_text(text), *stream.flush()]
         within = [place for _, places in whole_sentences(pieces) for place in places]
-        return [*within, self._length(self.ids[index])]
+        ends = any(SentenceSplitting().ends(word) for word in text.split()[-1:])
+        return [*within, length] if ends else within
 
     def longest(self, batch: list[int]) -> int:
         """The bound that a stream has for the longest of these sentences."""

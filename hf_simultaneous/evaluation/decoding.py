@@ -12,7 +12,8 @@ from ..schedule import K, check_at_least_one
 from ..sets import saved_k
 
 
-READS = ("token", "word")
+TOKEN, WORD = "token", "word"
+"""What may arrive at once."""
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,15 @@ class Decoding:
     tail_beams: int | None = None
     tail: K | Sequence[K] | Literal["own"] | None = "own"
     early_stop: bool | None = None
-    reads: str = READS[0]
+    reads: str = TOKEN
 
     def __post_init__(self) -> None:
         check_at_least_one("batch_size", self.batch_size)
         check_at_least_one("beams", self.beams)
         if self.tail_beams is not None:
             check_at_least_one("tail_beams", self.tail_beams)
-        if self.reads not in READS:
-            raise ValueError(f"reads must be {' or '.join(READS)}; got {self.reads!r}")
+        if self.reads not in (TOKEN, WORD):
+            raise ValueError(f"reads must be {TOKEN} or {WORD}; got {self.reads!r}")
         if self.timed < 0:
             raise ValueError(f"timed must be 0 or more; got {self.timed}")
         searched = self.tail_beams not in (None, 1) or self.tail not in ("own", None)
@@ -78,8 +79,10 @@ class Decoding:
         ones do not compare."""
         rules = generator.decoding_rules(**self.of(generator).options)
         ends = "early" if rules.early_stop else "read-on"
-        reads = "" if self.reads == READS[0] else f"|reads:{self.reads}"
-        return f"ends:{ends}|{f'beam{self.beams}' if self.beams > 1 else rules.tail}{reads}"
+        if self.beams > 1:  # of all of it
+            return f"ends:{ends}|beam{self.beams}"
+        reads = "" if self.reads == TOKEN else f"|reads:{self.reads}"
+        return f"ends:{ends}|{rules.tail}{reads}"
 
 
 DEFAULT_DECODING = Decoding()

@@ -35,6 +35,7 @@ from hf_simultaneous.evaluation import (
     text_decoding,
 )
 from hf_simultaneous.evaluation.anticipation import Anticipation, anticipation, read_alignments
+from hf_simultaneous.evaluation.corpus import _Corpus
 from hf_simultaneous.evaluation.logs import read_log, write_instances, write_log
 from hf_simultaneous.evaluation.plots import path_of
 from hf_simultaneous.evaluation.scores import Scoring, computation_aware_al, score, scores_from_log
@@ -142,10 +143,34 @@ def test_words_may_be_read_whole_as_in_live_text():
         assert one.hypothesis == written
         assert one.costs is None or len(one.costs) == len(one.actions)
         assert one.decoding.endswith("|reads:word")
-    assert any(one.costs for one in found), "a timed one takes the same actions"
+    assert all(one.costs for one in found), "live it takes the same actions"
     tokens = decode_corpus(generator, ended, ended, policy, tokenwise)
     assert [one.actions for one in tokens] != [one.actions for one in found]
     assert all("reads" not in one.decoding for one in tokens)
+
+
+@pytest.mark.parametrize(
+    ("text", "ends"),
+    [
+        ("Das Haus am 3. Mai ist alt. Wir haben das Boot!", True),  # a line of two sentences
+        ("Und die Katze läuft", False),
+        ("Das " + "verkauft" * 13 + " ist alt.", True),
+        ("Wir haben das kleine Boot, und die Katze läuft, " * 4 + "heute nicht", False),
+    ],
+    ids=["two sentences", "no full stop", "a word above all bounds", "long"],
+)
+def test_words_of_any_line_are_found_again(text, ends):
+    generator = babbler()
+    corpus = _Corpus(generator, [text], [[text]])
+    [ids] = corpus.ids
+    places = corpus.undecided(0, Decoding(reads="word"))
+    starts = [
+        place
+        for place, entry in enumerate(generator.tokenizer.convert_ids_to_tokens(ids[:-1]))
+        if entry.startswith("▁")
+    ]
+    decided = {*range(1, len(ids))} - {*places}
+    assert decided == {*starts[1:]} | ({len(ids) - 1} if not ends else set())
 
 
 def test_every_score_has_its_signature(generator):
@@ -371,6 +396,11 @@ def test_a_generator_without_a_tokenizer_is_refused(generator):
 def test_decoding_options_are_checked(options):
     with pytest.raises(ValueError, match=f"{next(iter(options))} must be .* or more; got"):
         Decoding(**options)
+
+
+def test_a_search_over_whole_sentences_reads_all_of_them_either_way(generator):
+    found = [Decoding(beams=2, reads=reads) for reads in ("token", "word")]
+    assert len({one.signature(generator) for one in found}) == 1
 
 
 def test_what_arrives_at_once_is_a_token_or_a_word():
