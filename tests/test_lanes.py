@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from hf_simultaneous import AdaptiveWaitKGenerator
-from hf_simultaneous.actions import Action, Policy, Predict, Read, State
+from hf_simultaneous.actions import Action, Policy, Predict, Read, State, Write
 from hf_simultaneous.lanes import Lanes, Question, _ModelLanes
 from hf_simultaneous.live_sentence import LiveSentence
 from hf_simultaneous.loop import decode
@@ -221,6 +221,28 @@ def test_where_nothing_is_decided_the_next_token_is_read():
                 event.action for event in batched(one, [case])[0].events
             ]
     assert decided > 10, "it must make a difference"
+
+
+def test_on_a_path_an_answer_holds_until_the_next_read():
+    """There the last position sees all that was read, whatever k is asked with."""
+    rng = random.Random(8)
+    model = random_model(rng, None, torch.float64, encoder_attention="causal")
+    generator = AdaptiveWaitKGenerator({1: model}, history="path")
+    source, told = [5, 6, 7, 8, EOS], {}
+
+    def curious(state: State, predict: Predict) -> Action:
+        if not state.source:
+            return Read()
+        answer = predict(1)
+        told[len(state.source)] = answer.probability
+        return Write(answer.token) if state.source_ended else Read()
+
+    generator.generate([source], policy=curious, max_new_tokens=1)
+    expected = {
+        count: float(along(model, source[:count], [], [count]).max()) for count in range(1, 6)
+    }
+    assert told == pytest.approx(expected)
+    assert len({round(probability, 6) for probability in told.values()}) > 1
 
 
 def test_the_reference_answers_the_same_one_by_one():
