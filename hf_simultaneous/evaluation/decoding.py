@@ -79,7 +79,7 @@ class Decoding:
         ones do not compare."""
         rules = generator.decoding_rules(**self.of(generator).options)
         ends = "early" if rules.early_stop else "read-on"
-        if self.beams > 1:  # of all of it
+        if self.beams > 1:  # searched once all of it is read, however it arrived
             return f"ends:{ends}|beam{self.beams}"
         reads = "" if self.reads == TOKEN else f"|reads:{self.reads}"
         return f"ends:{ends}|{rules.tail}{reads}"
