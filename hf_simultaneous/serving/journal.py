@@ -91,8 +91,15 @@ class Journal:
             open=normal(sentence.source)[-1:] not in ("", " "),
             tokens=(*sentence.tokens, *sentence.growing),
             written=len(sentence.tokens) if sentence.growing else None,
+            ended=self._ends_here(),
         )
         return start_message(replace(self._start, replay=replay))
+
+    def _ends_here(self) -> bool:
+        """Is the end of the sentence what was said next after what was read of it?"""
+        left = (said for said in self._said if said.kind == "flush" or visible(said.text))
+        said = next(left, None)
+        return said is not None and said.kind == "flush" and bool(visible(self._sentence.source))
 
     def again(self) -> Iterator[dict[str, Any]]:
         """After `started`: everything that was said and not read, once more."""

@@ -72,6 +72,8 @@ class Replay:
     """How many of these make whole words; all of them, unless pieces of words are shown."""
     open: bool = False
     """Does the last word go on in what will be said next, without a space?"""
+    ended: bool = False
+    """Was the end of the sentence said as well? Then its tail may be among the tokens."""
 
     def __post_init__(self) -> None:
         _check(_is_count(self.sentence), "replay.sentence", self.sentence, "a whole number from 0")
@@ -84,7 +86,9 @@ class Replay:
             _is_count(self.written) and self.written <= len(self.tokens)
         )
         _check(written, "replay.written", self.written, "a number of replay.tokens")
-        _check(isinstance(self.open, bool), "replay.open", self.open, "true or false")
+        for name in ("open", "ended"):
+            value = getattr(self, name)
+            _check(isinstance(value, bool), f"replay.{name}", value, "true or false")
         spoken = any(visible(word) for word in self.words)
         _check(spoken or not self.tokens, "replay.tokens", self.tokens, "empty without words")
 
@@ -201,7 +205,7 @@ def parse_start(fields: Mapping[str, Any]) -> Start:
 
 
 _START = ("latency", "policy", "k", "rho", "options", "silence", "stable", "reads", "pieces")
-_REPLAY = ("sentence", "n", "words", "tokens", "written", "open")
+_REPLAY = ("sentence", "n", "words", "tokens", "written", "open", "ended")
 
 
 def _replay(fields: Any) -> Replay:

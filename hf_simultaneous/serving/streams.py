@@ -256,6 +256,8 @@ class Stream:
 
     def _replay(self, replay: Replay) -> None:
         pieces = self._source.push_text(_joined(replay)) if replay.words else []
+        if replay.ended:
+            pieces += self._source.flush()
         ends = [place for place, piece in enumerate(pieces) if piece.ends_sentence]
         if ends and ends != [len(pieces) - 1]:
             raise ValueError(

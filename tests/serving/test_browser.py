@@ -112,21 +112,23 @@ REPLAYED = """async ([said, reads]) => {
     const {SimultaneousClient} = await import("/simultaneous.js");
     const client = Object.create(SimultaneousClient.prototype);
     Object.assign(client, {n: 0, onEvent: () => {}});
-    client.said = said.map((text) => ({type: "text", text}));
+    client.said = said.map((text) => text ? {type: "text", text} : {type: "flush", text: " "});
     client.sentence = {number: 1, source: "", tokens: [], growing: []};
     reads.forEach((text, index) => client.see({n: index + 1, action: "READ", text}));
-    const {words, open} = client.replay().replay;
-    return [words, open, client.said.map(({text}) => text)];
+    const {words, open, ended} = client.replay().replay;
+    return [words, open, ended, client.said.map(({text}) => text)];
 }"""
 
 
 @pytest.mark.parametrize(
     ("said", "reads", "replayed"),
     [
-        (["Das ", "Haus ", "ist"], ["Das", "Haus"], [["Das Haus"], False, ["", "", "ist"]]),
-        (["Das Ha", "us ist "], ["Das"], [["Das"], False, ["Ha", "us ist "]]),
-        (["我爱Berlin很多"], ["我", "爱", "Berlin"], [["我爱Berlin"], True, ["很多"]]),
-        (["我爱 Berlin 很多"], ["我", "爱", "Berlin"], [["我爱 Berlin"], False, ["很多"]]),
+        (["Das ", "Haus ", "ist"], ["Das", "Haus"], [["Das Haus"], False, False, ["", "", "ist"]]),
+        (["Das Ha", "us ist "], ["Das"], [["Das"], False, False, ["Ha", "us ist "]]),
+        (["Das Haus", ""], ["Das"], [["Das"], False, False, ["Haus", " "]]),
+        (["Das Haus", "", "ist"], ["Das", "Haus"], [["Das Haus"], False, True, ["", "", "ist"]]),
+        (["我爱Berlin很多"], ["我", "爱", "Berlin"], [["我爱Berlin"], True, False, ["很多"]]),
+        (["我爱 Berlin 很多"], ["我", "爱", "Berlin"], [["我爱 Berlin"], False, False, ["很多"]]),
     ],
 )
 def test_a_replay_has_the_spaces_that_were_said(server, page, said, reads, replayed):

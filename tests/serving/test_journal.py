@@ -42,6 +42,7 @@ def test_a_journal_says_again_what_was_not_read():
         "tokens": (7,),
         "written": None,
         "open": False,
+        "ended": False,
     }
     journal.hear({"type": "started", "limits": {}, "replayed": 2})
     assert [(m["text"], m["seq"]) for m in journal.again()] == [("ein Bo", 3), ("ot ", 4)]

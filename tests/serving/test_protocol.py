@@ -86,6 +86,7 @@ WRONG = {
         '{"type":"start","options":[3]}',
         '{"type":"start","replay":{"words":["a"],"tokens":[3],"written":2}}',
         '{"type":"start","replay":{"words":["a"],"open":1}}',
+        '{"type":"start","replay":{"words":["a"],"ended":"no"}}',
         '{"type":"start","replay":3}',
         '{"type":"start","replay":{"n":-1}}',
         '{"type":"start","replay":{"sentence":"a"}}',

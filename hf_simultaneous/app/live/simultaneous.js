@@ -37,7 +37,10 @@ export class SimultaneousClient {
     const {number, source, tokens, growing} = this.sentence;
     if (!this.n) return {};
     const words = source.trim() ? [source.trim()] : [], open = /\S$/.test(source);  // the spaces in it are as they were
-    return {replay: {sentence: number, n: this.n, words, open, tokens: [...tokens, ...growing], written: tokens.length}};
+    const next = this.said.find(({type, text}) => type === "flush" || VISIBLE.test(text));
+    const ended = words.length > 0 && next?.type === "flush";  // its tail may be among the tokens
+    const written = tokens.length;
+    return {replay: {sentence: number, n: this.n, words, open, ended, tokens: [...tokens, ...growing], written}};
   }
 
   lost(code, reason) {
