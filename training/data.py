@@ -31,7 +31,7 @@ from .mixing import Pair, plain_copies, weighted
 from .tokenizer import TokenizerOptions, train_tokenizer
 
 
-FORMAT = 3  # of the cached files: raised when they change
+FORMAT = 4  # of the cached files: raised when they change
 _NOTHING = {"read": 0, "empty": 0, "duplicates": 0, "overlap": 0}
 
 
@@ -251,7 +251,6 @@ def _kept(
     kept: list[Pair] = []
     for index, pair in enumerate(_normalised(read_files(options, part.files, "train"))):
         count["read"] += 1
-        longest = max(len(side.split()) for side in pair)
         if not all(pair):
             count["empty"] += 1
         elif options.drop_dev_overlap and pair[0] in held.sources:
@@ -266,7 +265,7 @@ def _kept(
             )
         elif options.drop_duplicates and pair in seen:
             count["duplicates"] += 1
-        elif part.max_words is not None and longest > part.max_words:
+        elif part.max_words is not None and len(pair[0].split()) > part.max_words:
             count["max_words"] += 1
         else:
             seen.add(pair)

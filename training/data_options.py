@@ -61,8 +61,9 @@ class DataOptions:
     max_ratio: float | None = None
     """Pairs one side of which has this many times the tokens of the other are dropped."""
     max_words: int | None = None
-    """Training pairs with more words than this on either side are dropped; words are what spaces
-    part."""
+    """Training pairs with more source words than this are dropped; words are what spaces part. The
+    target has no such limit: it would keep the short translations of long sentences, and a model
+    learns to be as short."""
     plain_share: float = 0.0
     """This share of the training pairs, drawn by `seed`, is given a second time with the source in
     lower case and without punctuation, as recognisers of speech send it."""

@@ -113,6 +113,13 @@ def test_one_corpus_takes_the_limits_of_all(options: DataOptions) -> None:
     }
 
 
+def test_a_limit_of_words_is_one_of_the_source(options: DataOptions, tmp_path: Path) -> None:
+    """Or of long sentences only the short translations were left."""
+    pairs = [("eins zwei drei", "one two"), ("eins zwei", "one and two and more")]
+    limited = replace(options, train=aligned(tmp_path, "long", pairs), max_words=2)
+    assert list(decoded(limited)) == pairs[1:]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
