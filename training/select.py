@@ -1,9 +1,11 @@
-"""Keeps the pairs of a test set that an experiment is about: short enough, and German.
+"""Keeps the pairs that an experiment is about: short enough, German, and translated whole.
 
     python -m training.select --source test.de --reference test.en --max-words 20 --output test20
 
 Of Europarl's sentences of 2011 one in four is in the speaker's own language, untranslated. German
-is known by its function words, which make up a third of a text. Knows words only."""
+is known by its function words, which make up a third of a text. A translation much shorter than its
+source leaves something out, or belongs to another sentence; a model trained on such pairs is short
+too, so `--min-ratio` is for text to train on. Knows words only."""
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,10 +35,15 @@ def is_german(text: str) -> bool:
     return bool(words) and sum(word in FUNCTION_WORDS for word in words) >= SHARE * len(words)
 
 
-def kept(pairs: Iterable[Pair], max_words: int | None = None) -> Iterator[Pair]:
-    """The pairs whose source is German and has at most so many words, in their order."""
+def kept(
+    pairs: Iterable[Pair], max_words: int | None = None, min_ratio: float = 0.0
+) -> Iterator[Pair]:
+    """The pairs whose source is German and has at most so many words, and whose target has so many
+    for each of them, in their order."""
     for source, target in pairs:
-        if (max_words is None or len(source.split()) <= max_words) and is_german(source):
+        words = len(source.split())
+        whole = len(target.split()) >= min_ratio * words
+        if whole and (max_words is None or words <= max_words) and is_german(source):
             yield source, target
 
 
@@ -44,8 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns its exit code."""
     parser = command_line("select", __doc__)
     parser.add_argument("--max-words", type=int, help="of the German sentence")
-    wanted = "is German and short enough"
-    return keep_pairs(parser, lambda given, pairs: kept(pairs, given.max_words), wanted, arguments)
+    parser.add_argument(
+        "--min-ratio", type=float, default=0.0, help="of its translation's words to its own"
+    )
+    return keep_pairs(
+        parser,
+        lambda given, pairs: kept(pairs, given.max_words, given.min_ratio),
+        "is German, short enough and translated whole",
+        arguments,
+    )
 
 
 if __name__ == "__main__":

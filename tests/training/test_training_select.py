@@ -36,6 +36,14 @@ def test_pairs_stay_together_and_in_order():
     assert list(kept(given, max_words=4)) == given[2:3]
 
 
+def test_translations_that_leave_much_out_may_be_dropped():
+    """Of four words: three are 0.75 of them."""
+    given = [(GERMAN[2], target) for target in ("Where is the station?", "The station?", "a b c")]
+    assert list(kept(given, min_ratio=0.75)) == [given[0], given[2]]
+    assert list(kept(given, min_ratio=0.76)) == given[:1]
+    assert list(kept(given)) == given
+
+
 def test_the_command_says_how_many_are_left(tmp_path, capsys):
     source, reference = tmp_path / "test.de", tmp_path / "test.en"
     source.write_text("\n".join(GERMAN + OTHERS[:2]) + "\n", encoding="utf-8")
@@ -45,8 +53,9 @@ def test_the_command_says_how_many_are_left(tmp_path, capsys):
     assert "3 of 5 pairs kept" in capsys.readouterr().out
     assert (tmp_path / "kept.de").read_text(encoding="utf-8").splitlines() == GERMAN
     assert (tmp_path / "kept.en").read_text(encoding="utf-8") == "a\nb\nc\n"
-    assert main([*options, "--max-words", "1", "--output", str(tmp_path / "none")]) == 2
-    assert "no sentence" in capsys.readouterr().err
+    for limit in ("--max-words=1", "--min-ratio=2"):
+        assert main([*options, limit, "--output", str(tmp_path / "none")]) == 2
+        assert "no sentence" in capsys.readouterr().err
     reference.write_text("a\n", encoding="utf-8")
     assert main([*options, "--output", str(tmp_path / "none")]) == 2
     assert "has 5 lines" in capsys.readouterr().err
