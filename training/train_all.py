@@ -315,7 +315,7 @@ def _save_set(plan: Plan) -> Path:
     singles = {k: AdaptiveWaitKGenerator.from_pretrained(folders[k]) for k in members}
     one = singles[FULL]
     generator = AdaptiveWaitKGenerator(
-        models={k: single.models[k] for k, single in singles.items()},
+        models={k: single.model for k, single in singles.items()},
         tokenizer=one.tokenizer,
         thresholds=linear_thresholds(
             options.first_threshold, options.last_threshold, min(ks), max(options.k_max or 1, *ks)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -165,6 +166,22 @@ def check_resumed(
     (output / "set" / "README.md").unlink()
     assert main([*command, "--resume"]) == 0
     check_members(output)
+
+
+def test_one_model_for_all_k_may_be_put_under_several(
+    settings: Settings, config_file: Config, train: Callable[..., int], tmp_path: Path
+) -> None:
+    """Models that were trained apart become neighbours of a set, each at the k it is put under."""
+    assert train(settings, "multi", tmp_path / "trained", "--max-steps", "2") == 0
+    output = tmp_path / "models"
+    for name in ("wait-1", "wait-3", FULL):
+        ignored = shutil.ignore_patterns("checkpoints", "run.json")
+        shutil.copytree(tmp_path / "trained", output / name, ignore=ignored)
+    config = config_file({**settings, "set": {"base": "none", "ks": [1, 3]}})
+    assert main(["--config", config, "--output", str(output), "--resume"]) == 0
+    generator = AdaptiveWaitKGenerator.from_pretrained(str(output / "set"))
+    assert list(generator.models) == [1, 3, FULL]
+    assert dict(generator.ensembles) == {1: (1,), 2: (3,), 3: (3,)}
 
 
 def plan(settings: Settings, config_file: Config, tmp_path: Path, **changes: Any) -> Plan:
