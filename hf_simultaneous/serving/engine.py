@@ -89,7 +89,8 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        return self._thread.is_alive()
+        # Its thread outlives a failure by what it has left to say.
+        return self.failure is None and self._thread.is_alive()
 
     def open(self, ticket: Ticket) -> None:
         """The first report says whether it could be done."""

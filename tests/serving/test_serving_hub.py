@@ -140,8 +140,15 @@ def test_an_engine_that_fails_lets_nobody_in_and_everybody_go(generator, caplog)
         client.websocket_connect("/v1/stream", subprotocols=[SUBPROTOCOL]) as silent,
     ):
         ask(busy, type="word", seq=1, text="Haus")
-        failures = []
+        failures, healthy = [], []
         hub.on_failure = lambda: failures.append(hub.engine.failure)
+        deliver = hub.engine._deliver
+
+        def watched(reports):
+            healthy.append(hub.healthy)  # in the engine's thread, which is not over yet
+            deliver(reports)
+
+        hub.engine._deliver = watched
         hub.engine._tell(fail)
         assert refusal(busy) == ("internal", 1011)
         assert refusal(silent) == ("internal", 1011)
@@ -149,6 +156,7 @@ def test_an_engine_that_fails_lets_nobody_in_and_everybody_go(generator, caplog)
         assert client.get("/healthz").status_code == 503
         assert client.post("/v1/translate", json={"text": "Haus"}).status_code == 503
         until(lambda: failures)
+    assert healthy[-1] is False
     assert [type(failure) for failure in failures] == [ArithmeticError]
     [facts] = [facts for facts in logged_facts(caplog) if facts.get("kind") == "ArithmeticError"]
     assert facts["at"].startswith(f"{__file__}:")
